@@ -1,0 +1,1 @@
+"""The process: commands, the writer, the socket, configuration, logs, the command line."""

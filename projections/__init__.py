@@ -1,0 +1,1 @@
+"""The fold and what it makes: state that can be thrown away and folded again from the journal."""

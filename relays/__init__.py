@@ -1,0 +1,1 @@
+"""The room of the nine relays and their cycle. Each will read a view and return events."""
