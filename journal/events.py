@@ -80,7 +80,7 @@ class Event(
 # --- the store, tenants, names -------------------------------------------------------------------
 
 
-class Opened(Event, tag=1):
+class Opened(Event, frozen=True, tag=1):
     """The daemon opened the store. Housekeeping: no projection digest covers it."""
 
     boot_id: bytes
@@ -90,7 +90,7 @@ class Opened(Event, tag=1):
     vault_nonce: bytes
 
 
-class Restored(Event, tag=2):
+class Restored(Event, frozen=True, tag=2):
     """The store was restored from a backup and continues under a new epoch."""
 
     boot_id: bytes
@@ -104,21 +104,21 @@ class Restored(Event, tag=2):
     from_chain: bytes
 
 
-class TenantBegan(Event, tag=3):
+class TenantBegan(Event, frozen=True, tag=3):
     """A tenant's first write. It begins INITIALIZING with enforcement on."""
 
     number: int
     name: str
 
 
-class TenantChanged(Event, tag=4):
+class TenantChanged(Event, frozen=True, tag=4):
     """Lifecycle state or enforcement after the change; None is unchanged."""
 
     state: int | None = None
     enforce: bool | None = None
 
 
-class ProducerNamed(Event, tag=5):
+class ProducerNamed(Event, frozen=True, tag=5):
     """A producer stamp of the record's tenant, interned."""
 
     number: int
@@ -128,14 +128,14 @@ class ProducerNamed(Event, tag=5):
     extractor: str | None
 
 
-class EntityNamed(Event, tag=6):
+class EntityNamed(Event, frozen=True, tag=6):
     """An entity of the record's tenant. Part name: msgpack [name, type]."""
 
     number: int
     parts: tuple[SealedPart, ...] = ()
 
 
-class SessionOpened(Event, tag=7):
+class SessionOpened(Event, frozen=True, tag=7):
     """A session. Part name: the caller's key. Part particulars: project and subject, if given.
 
     Its activation is 1. `uid` is who opened it (for writes that name no session); `producer` 0 is none.
@@ -150,7 +150,7 @@ class SessionOpened(Event, tag=7):
     parts: tuple[SealedPart, ...] = ()
 
 
-class SessionReopened(Event, tag=8):
+class SessionReopened(Event, frozen=True, tag=8):
     """A closed or stale session lives again. `activation` is the new one."""
 
     number: int
@@ -159,12 +159,12 @@ class SessionReopened(Event, tag=8):
     cause: int
 
 
-class SessionClosed(Event, tag=9):
+class SessionClosed(Event, frozen=True, tag=9):
     number: int
     at: int
 
 
-class SessionTouched(Event, tag=10):
+class SessionTouched(Event, frozen=True, tag=10):
     """The lease of a live session was renewed without a write to it."""
 
     number: int
@@ -174,7 +174,7 @@ class SessionTouched(Event, tag=10):
 # --- memories ------------------------------------------------------------------------------------
 
 
-class MemoryCreated(Event, tag=16):
+class MemoryCreated(Event, frozen=True, tag=16):
     """A memory with its whole lineage. The record it stands in is its genesis.
 
     Numbers: `slot` is the memory's store-wide ordinal (graph planes key on it), never reused. `session`
@@ -229,7 +229,7 @@ class MemoryCreated(Event, tag=16):
     parts: tuple[SealedPart, ...] = ()
 
 
-class Forgotten(Event, tag=17):
+class Forgotten(Event, frozen=True, tag=17):
     """Tombstone; strength 0. `flagged` are the direct children that were flagged by it."""
 
     memory: Ref
@@ -239,7 +239,7 @@ class Forgotten(Event, tag=17):
     parts: tuple[SealedPart, ...] = ()
 
 
-class Recovered(Event, tag=18):
+class Recovered(Event, frozen=True, tag=18):
     """The tombstone (`mark` forgotten or pruned) is lifted. `cleared` are the flags that went with it."""
 
     memory: Ref
@@ -273,7 +273,7 @@ class PurgeTarget(
     versions_surviving: tuple[Ref, ...] = ()
 
 
-class Purged(Event, tag=19):
+class Purged(Event, frozen=True, tag=19):
     """PURGE: the memories and every sealed part whose key is destroyed by it.
 
     `parts` names what is destroyed (owner, part, slot, length, digest), wherever it lies. `sessions` are
@@ -291,7 +291,7 @@ class Purged(Event, tag=19):
     fingerprints: tuple[bytes, ...] = ()
 
 
-class Verified(Event, tag=20):
+class Verified(Event, frozen=True, tag=20):
     memory: Ref
     old_confidence: float
     new_confidence: float
@@ -304,7 +304,7 @@ class Verified(Event, tag=20):
     parts: tuple[SealedPart, ...] = ()
 
 
-class Reinforced(Event, tag=21):
+class Reinforced(Event, frozen=True, tag=21):
     memory: Ref
     old_confidence: float
     new_confidence: float
@@ -314,7 +314,7 @@ class Reinforced(Event, tag=21):
     parts: tuple[SealedPart, ...] = ()
 
 
-class Weakened(Event, tag=22):
+class Weakened(Event, frozen=True, tag=22):
     memory: Ref
     old_strength: float
     new_strength: float
@@ -322,12 +322,12 @@ class Weakened(Event, tag=22):
     parts: tuple[SealedPart, ...] = ()
 
 
-class Reaffirmed(Event, tag=23):
+class Reaffirmed(Event, frozen=True, tag=23):
     memory: Ref
     parts: tuple[SealedPart, ...] = ()
 
 
-class Marked(Event, tag=24):
+class Marked(Event, frozen=True, tag=24):
     memory: Ref
     mark: int
     on: bool
@@ -336,7 +336,7 @@ class Marked(Event, tag=24):
     parts: tuple[SealedPart, ...] = ()
 
 
-class Superseded(Event, tag=25):
+class Superseded(Event, frozen=True, tag=25):
     """The predecessor's half of a revision: closed at `valid_to` by `successor`."""
 
     predecessor: Ref
@@ -347,7 +347,7 @@ class Superseded(Event, tag=25):
     proposal: int = 0
 
 
-class Related(Event, tag=26):
+class Related(Event, frozen=True, tag=26):
     source: Ref
     target: Ref
     edge_type: int
@@ -355,7 +355,7 @@ class Related(Event, tag=26):
     proposal: int = 0
 
 
-class Moved(Event, tag=27):
+class Moved(Event, frozen=True, tag=27):
     """Filed anew: the particulars part of this record replaces the memory's earlier one."""
 
     memory: Ref
@@ -363,13 +363,13 @@ class Moved(Event, tag=27):
     parts: tuple[SealedPart, ...] = ()
 
 
-class Held(Event, tag=28):
+class Held(Event, frozen=True, tag=28):
     memories: tuple[Ref, ...]
     on: bool
     parts: tuple[SealedPart, ...] = ()
 
 
-class FactAdded(Event, tag=29):
+class FactAdded(Event, frozen=True, tag=29):
     """A fact that was accepted for a memory; its words are in the part particulars."""
 
     memory: Ref
@@ -377,7 +377,7 @@ class FactAdded(Event, tag=29):
     parts: tuple[SealedPart, ...] = ()
 
 
-class ResolvableChanged(Event, tag=30):
+class ResolvableChanged(Event, frozen=True, tag=30):
     """The external reference at `index` of the memory's `externals` can (or can't) be resolved now."""
 
     memory: Ref
@@ -388,7 +388,7 @@ class ResolvableChanged(Event, tag=30):
 # --- partitions ----------------------------------------------------------------------------------
 
 
-class PartitionOpened(Event, tag=32):
+class PartitionOpened(Event, frozen=True, tag=32):
     """`day` is the local date as days since 1970-01-01 in `zone`, None outside the episodic tier.
     `part` counts the partitions of one day from 0: a name is `<day>` or `<day>.<part>`."""
 
@@ -399,7 +399,7 @@ class PartitionOpened(Event, tag=32):
     zone: str | None = None
 
 
-class PartitionChanged(Event, tag=33):
+class PartitionChanged(Event, frozen=True, tag=33):
     number: int
     old: int
     new: int
@@ -407,7 +407,7 @@ class PartitionChanged(Event, tag=33):
     dead: int
 
 
-class Vacuumed(Event, tag=34):
+class Vacuumed(Event, frozen=True, tag=34):
     """Live rows were relocated densely, in row order; dead rows left; ciphertexts of shredded keys went.
 
     `removed` are the sealed keys (owner seq, part) that were deleted.
@@ -425,7 +425,7 @@ class Vacuumed(Event, tag=34):
 # --- passes --------------------------------------------------------------------------------------
 
 
-class PassCommitted(Event, tag=40):
+class PassCommitted(Event, frozen=True, tag=40):
     """One commit of a pass: what it settled. `last` ends the pass. Its notes are MemoryCreated events of
     the same command."""
 
@@ -437,7 +437,7 @@ class PassCommitted(Event, tag=40):
     cycle: int = 0
 
 
-class PassFailed(Event, tag=41):
+class PassFailed(Event, frozen=True, tag=41):
     session: int
     attempt: int
     error: str
@@ -445,11 +445,11 @@ class PassFailed(Event, tag=41):
     cycle: int = 0
 
 
-class Unparked(Event, tag=42):
+class Unparked(Event, frozen=True, tag=42):
     session: int
 
 
-class TurnsReopened(Event, tag=43):
+class TurnsReopened(Event, frozen=True, tag=43):
     """Settled turns wait for a new pass again. `cohort` 0: because their session got new turns."""
 
     session: int
@@ -460,7 +460,7 @@ class TurnsReopened(Event, tag=43):
 # --- proposals and cohorts -----------------------------------------------------------------------
 
 
-class ProposalMade(Event, tag=48):
+class ProposalMade(Event, frozen=True, tag=48):
     """Words part: the rationale. Particulars part: a fact's words."""
 
     id: int
@@ -475,7 +475,7 @@ class ProposalMade(Event, tag=48):
     parts: tuple[SealedPart, ...] = ()
 
 
-class ProposalDecided(Event, tag=49):
+class ProposalDecided(Event, frozen=True, tag=49):
     id: int
     accepted: bool
     edges: tuple[int, ...] = ()
@@ -484,7 +484,7 @@ class ProposalDecided(Event, tag=49):
     parts: tuple[SealedPart, ...] = ()
 
 
-class CohortMade(Event, tag=50):
+class CohortMade(Event, frozen=True, tag=50):
     """`changes` are importances for demote; for quarantine and rederive they hold the same number twice."""
 
     id: int
@@ -495,7 +495,7 @@ class CohortMade(Event, tag=50):
     not_rederivable: tuple[Ref, ...] = ()
 
 
-class CohortLifted(Event, tag=51):
+class CohortLifted(Event, frozen=True, tag=51):
     id: int
     changes: tuple[Change, ...]
 
@@ -503,7 +503,7 @@ class CohortLifted(Event, tag=51):
 # --- sleep and graph -----------------------------------------------------------------------------
 
 
-class SoulSet(Event, tag=56):
+class SoulSet(Event, frozen=True, tag=56):
     """Particulars part: topics."""
 
     version: int
@@ -515,7 +515,7 @@ class SoulSet(Event, tag=56):
     parts: tuple[SealedPart, ...] = ()
 
 
-class MeanMoved(Event, tag=57):
+class MeanMoved(Event, frozen=True, tag=57):
     """Relay 3's prior mean is content: part mean. `destroyed` is the one before. None: it restarts."""
 
     model: str
@@ -525,7 +525,7 @@ class MeanMoved(Event, tag=57):
     parts: tuple[SealedPart, ...] = ()
 
 
-class CycleStarted(Event, tag=58):
+class CycleStarted(Event, frozen=True, tag=58):
     """Arguments and constants are kept, so that a resumed cycle uses the same ones."""
 
     id: int
@@ -539,14 +539,14 @@ class CycleStarted(Event, tag=58):
     constants: dict[str, float]
 
 
-class CycleTaken(Event, tag=59):
+class CycleTaken(Event, frozen=True, tag=59):
     id: int
     boot_id: bytes
     process_start: int
     fence: int
 
 
-class RelayEnded(Event, tag=60):
+class RelayEnded(Event, frozen=True, tag=60):
     """`outcome`: did_work, nothing_to_do, skipped:REASON, failed:CLASS."""
 
     cycle: int
@@ -556,7 +556,7 @@ class RelayEnded(Event, tag=60):
     counters: dict[str, float]
 
 
-class CycleCheckpointed(Event, tag=61):
+class CycleCheckpointed(Event, frozen=True, tag=61):
     """REFLECT: one tenant's cycle is finished. `report` is the msgpack of its report, ids and numbers only."""
 
     cycle: int
@@ -567,20 +567,20 @@ class CycleCheckpointed(Event, tag=61):
     digests: dict[str, bytes]
 
 
-class CycleEnded(Event, tag=62):
+class CycleEnded(Event, frozen=True, tag=62):
     """A cycle ended without (all) its checkpoints; `reason` is an enumeration's wire name."""
 
     cycle: int
     reason: str
 
 
-class CycleReverted(Event, tag=63):
+class CycleReverted(Event, frozen=True, tag=63):
     cycle: int
     restored: tuple[Change, ...] = ()
     not_restorable: tuple[Ref, ...] = ()
 
 
-class BulkChanged(Event, tag=64):
+class BulkChanged(Event, frozen=True, tag=64):
     """A versioned, elementwise float32 recipe over folded state, with its parameters."""
 
     recipe: int
@@ -589,18 +589,18 @@ class BulkChanged(Event, tag=64):
     cycle: int = 0
 
 
-class Recalled(Event, tag=65):
+class Recalled(Event, frozen=True, tag=65):
     """New recall counts: (TSID, count)."""
 
     counts: tuple[tuple[int, int], ...]
 
 
-class Pruned(Event, tag=66):
+class Pruned(Event, frozen=True, tag=66):
     memories: tuple[Ref, ...]
     cycle: int
 
 
-class Rescored(Event, tag=67):
+class Rescored(Event, frozen=True, tag=67):
     """Importances moved by sleep. `cause` is the relay; `soul_version` 0 leaves the stamp."""
 
     cause: int
@@ -609,28 +609,28 @@ class Rescored(Event, tag=67):
     cycle: int = 0
 
 
-class Unlinked(Event, tag=68):
+class Unlinked(Event, frozen=True, tag=68):
     """Nodes taken out of the temporal chain (relay 6)."""
 
     memories: tuple[int, ...]
     cycle: int
 
 
-class Interfered(Event, tag=69):
+class Interfered(Event, frozen=True, tag=69):
     """A pair of near-duplicates was handled, once for ever: (older, newer)."""
 
     pairs: tuple[tuple[int, int], ...]
     cycle: int
 
 
-class EntityMerged(Event, tag=70):
+class EntityMerged(Event, frozen=True, tag=70):
     winner: int
     loser: int
     on: bool
     cycle: int = 0
 
 
-class HyperedgePut(Event, tag=71):
+class HyperedgePut(Event, frozen=True, tag=71):
     """Upsert by (type, sorted members). Members are (entity number, role)."""
 
     id: int
@@ -641,7 +641,7 @@ class HyperedgePut(Event, tag=71):
     cycle: int = 0
 
 
-class Linked(Event, tag=72):
+class Linked(Event, frozen=True, tag=72):
     """Hebbian co-occurrence beyond what turns themselves say: (slot, slot, weight added)."""
 
     pairs: tuple[tuple[int, int, float], ...]
@@ -650,7 +650,7 @@ class Linked(Event, tag=72):
 # --- bookkeeping ---------------------------------------------------------------------------------
 
 
-class Keyed(Event, tag=80):
+class Keyed(Event, frozen=True, tag=80):
     """The idempotency key of a command that owns no memory, and its result without content (msgpack).
 
     Part request: the digest of the request. `memories` are those a purge of which turns the answer into
@@ -663,13 +663,13 @@ class Keyed(Event, tag=80):
     parts: tuple[SealedPart, ...] = ()
 
 
-class OperatorCrossed(Event, tag=81):
+class OperatorCrossed(Event, frozen=True, tag=81):
     """An operator read or changed a tenant other than its own: `verb` on the record's tenant."""
 
     verb: str
 
 
-class Upgraded(Event, tag=82):
+class Upgraded(Event, frozen=True, tag=82):
     old_format: int
     new_format: int
 

@@ -1,0 +1,1 @@
+"""Commands: one file a verb family, each with pure `decide` functions."""

@@ -1,0 +1,94 @@
+"""Idempotency: the same key with the same request is answered as the first time.
+
+Every command with a key leaves either a MemoryCreated that holds it or a Keyed event with its result, so a
+repeat is answered from the journal alone, also after a crash.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from daemon.decision import Draft
+from daemon.refusal import Reason, Refused
+from daemon.view import View
+from journal import events
+from journal.codes import Mark, Note, Part
+from journal.errors import PartUnreadable
+from journal.events import SealedPart
+from journal.particulars import decode_particulars
+from journal.record import Record
+from journal.tsid import format_tsid, memory_ref
+
+
+def _other_request() -> Refused:
+    return Refused(
+        Reason.CONFLICT,
+        "this idempotency key was used for another request",
+        parameter="idempotency_key",
+    )
+
+
+def _part(parts: tuple[SealedPart, ...], code: Part) -> SealedPart | None:
+    return next((part for part in parts if part.part == code), None)
+
+
+def _record(view: View, seq: int) -> Record:
+    record = view.record(seq)
+    if record is None:
+        raise LookupError(f"record {seq} holds an answer but is not there")
+    return record
+
+
+def answer_memory(view: View, seq: int, digest: bytes | None) -> dict[str, Any]:
+    """The answer to a repeated `remember`. Raises Refused (conflict) for another request."""
+    record = _record(view, seq)
+    event = record.event
+    if not isinstance(event, events.MemoryCreated):
+        raise _other_request()
+    row = view.state.memory(event.id)
+    purged = row is not None and row.has(Mark.PURGED)
+    part = _part(event.parts, Part.PARTICULARS)
+    if not purged and part is not None:
+        try:
+            if decode_particulars(view.unseal(part)).request_digest != digest:
+                raise _other_request()
+        except PartUnreadable as error:
+            purged = error.state == "purged"
+            if not purged:
+                raise
+    answer: dict[str, Any] = {
+        "id": memory_ref(event.kind, event.id),
+        "address": {"epoch": view.state.head.epoch, "seq": seq},
+        "duplicate": True,
+        "session": f"session:{format_tsid(view.session(event.session).id)}" if event.session else None,
+        "turn": event.turn or None,
+        "notes": [Note(note).wire for note in event.notes],
+    }
+    if purged:
+        answer["state"] = "purged"
+    return answer
+
+
+def answer_keyed(view: View, seq: int, digest: bytes) -> dict[str, Any]:
+    """The answer to a repeated command that owns no memory. Raises Refused (conflict)."""
+    event = _record(view, seq).event
+    if not isinstance(event, events.Keyed):
+        raise _other_request()
+    answer: dict[str, Any] = msgspec.msgpack.decode(event.result)
+    answer["duplicate"] = True
+    rows = [view.state.memory(tsid) for tsid in event.memories]
+    if any(row is not None and row.has(Mark.PURGED) for row in rows):
+        answer["state"] = "purged"
+        return answer
+    part = _part(event.parts, Part.REQUEST)
+    if part is not None and view.unseal(part) != digest:
+        raise _other_request()
+    return answer
+
+
+def keyed_draft(key: bytes, digest: bytes, result: dict[str, Any], memories: tuple[int, ...]) -> Draft:
+    """The event that keeps the answer of a command with a key."""
+    event = events.Keyed(key=key, result=msgspec.msgpack.encode(result), memories=memories)
+    return Draft(event, ((int(Part.REQUEST), digest),))

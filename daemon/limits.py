@@ -1,0 +1,77 @@
+"""Every limit that a caller can run into, once, under one name.
+
+`hello` tells them to the caller; the wire types enforce them while decoding. Lengths are in characters
+unless the name says bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+LINE_BYTES: Final = 8 * 1024 * 1024
+TEXT_BYTES: Final = 1024 * 1024
+METADATA_BYTES: Final = 4096
+IDEMPOTENCY_KEY_BYTES: Final = 128
+CORRELATION: Final = 64
+REQUEST_ID: Final = 128
+TENANT_NAME: Final = 64
+TENANTS: Final = 64
+TOPIC: Final = 256
+TAG: Final = 64
+TAGS: Final = 32
+ENTITIES: Final = 16
+REFERENCES: Final = 64
+RELAY_REFERENCES: Final = 1024
+KEY: Final = 256
+NAME: Final = 256
+"""Subject, source entity, entity, project, speaker, agent, producer field, model of a vector."""
+ENTITY_TYPE: Final = 64
+REASON_AND_NOTE: Final = 2000
+EXTERNAL_ID: Final = 2000
+FACTS: Final = 16
+FACT_VALUE: Final = 2000
+VECTOR_VALUES: Final = 4096
+REFERENCE: Final = 128
+CURSOR: Final = 1024
+IDS_PER_GET: Final = 20
+IDS_PER_GET_WITH_PROVENANCE: Final = 5
+IDS_PER_SELECTION: Final = 1000
+BATCH: Final = 1000
+PIPELINED: Final = 1024
+LIST_DEFAULT: Final = 100
+LIST_MAX: Final = 1000
+TRACE_DEPTH_DEFAULT: Final = 20
+TRACE_DEPTH_MAX: Final = 1000
+AUDIT_HEADS: Final = 64
+COMPACT_TEXT: Final = 200
+IMPORTANCE_MIN: Final = 0.05
+IMPORTANCE_MAX: Final = 10.0
+
+
+def told_limits() -> dict[str, int]:
+    """The limits as `hello` tells them."""
+    return {
+        "line_bytes": LINE_BYTES,
+        "text_bytes": TEXT_BYTES,
+        "metadata_bytes": METADATA_BYTES,
+        "idempotency_key_bytes": IDEMPOTENCY_KEY_BYTES,
+        "correlation": CORRELATION,
+        "topic": TOPIC,
+        "tag": TAG,
+        "tags": TAGS,
+        "entities": ENTITIES,
+        "references": REFERENCES,
+        "key": KEY,
+        "reason": REASON_AND_NOTE,
+        "note": REASON_AND_NOTE,
+        "subject": NAME,
+        "source_entity": NAME,
+        "facts": FACTS,
+        "ids_per_get": IDS_PER_GET,
+        "ids_per_get_with_provenance": IDS_PER_GET_WITH_PROVENANCE,
+        "batch": BATCH,
+        "pipelined": PIPELINED,
+        "limit": LIST_MAX,
+        "limit_default": LIST_DEFAULT,
+        "depth": TRACE_DEPTH_MAX,
+    }

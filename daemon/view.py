@@ -1,0 +1,87 @@
+"""What `decide` may look at: the projections with everything this batch already did, the names of the
+working set, sealed content, and numbers to hand out. Bound to one tenant: there is no read without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from journal.events import SealedPart
+from journal.record import Record
+from journal.tsid import TsidSource
+from projections import idempotency, sessions
+from projections.rows import MemoryRow, SessionRow
+from projections.state import State
+from projections.workingset import WorkingSet
+
+
+class Numbers:
+    """The next number of each series. Taken while a command is decided, kept when it is admitted."""
+
+    def __init__(self, state: State) -> None:
+        counters = state.counters
+        self.slot = counters.slot
+        self.session = counters.session
+        self.tenant = counters.tenant
+        self.producer = counters.producer
+        self.entity = counters.entity
+        self.partition = counters.partition
+
+
+class View:
+    """A batch's view of the store at one moment."""
+
+    def __init__(
+        self,
+        state: State,
+        base: WorkingSet,
+        pending: WorkingSet,
+        tsids: TsidSource,
+        now_ms: int,
+        keyed_hash: Callable[..., bytes],
+        record: Callable[[int], Record | None],
+        unseal: Callable[[SealedPart], bytes],
+        zone: str,
+        local_day: Callable[[int], int],
+    ) -> None:
+        self.state = state
+        self.base = base
+        self.pending = pending
+        self.now_ms = now_ms
+        self.keyed_hash = keyed_hash
+        self.record = record
+        self.unseal = unseal
+        self.zone = zone
+        self.local_day = local_day
+        self.next_seq = state.head.seq + 1
+        self.numbers = Numbers(state)
+        self._tsids = tsids
+
+    def new_tsid(self) -> int:
+        return self._tsids.next(self.now_ms)
+
+    def tenant_number(self, name: str) -> int:
+        """The number of the tenant, 0 when nothing was ever written to it."""
+        return self.pending.tenant_numbers.get(name) or self.base.tenant_numbers.get(name, 0)
+
+    def memory(self, tenant: int, tsid: int) -> MemoryRow | None:
+        """The memory, when it exists and is the tenant's."""
+        row = self.state.memory(tsid)
+        return row if row is not None and row.tenant == tenant else None
+
+    def session_number(self, tenant: int, tsid: int) -> int | None:
+        number = sessions.number_of(self.state, tsid)
+        if number is None:
+            return None
+        row = self.state.session(number)
+        return number if row is not None and row.tenant == tenant else None
+
+    def session(self, number: int) -> SessionRow:
+        row = self.state.session(number)
+        if row is None:
+            raise LookupError(f"session {number} has no row")
+        return row
+
+    def answered(self, tenant: int, key_hash: bytes) -> int | None:
+        """The record that answers an idempotency key, or None."""
+        return idempotency.find(self.state, tenant, key_hash)

@@ -1,0 +1,48 @@
+"""The table of verbs: what each takes, what it answers, whether it writes and who may ask it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from daemon.wire import params as p
+from daemon.wire import results as r
+from journal.codes import CallerRole
+
+PROTOCOL_VERSION = 1
+
+_OPERATOR = frozenset({CallerRole.OPERATOR})
+_AGENT = _OPERATOR | {CallerRole.AGENT}
+_ALL = _AGENT | {CallerRole.AUDITOR}
+
+
+class Verb(msgspec.Struct, frozen=True):
+    """`writes` sends the call to the writer; otherwise it is a read that never changes the journal."""
+
+    name: str
+    params: type[p.Closed]
+    result: type[r.Result]
+    writes: bool
+    roles: frozenset[CallerRole]
+
+
+_ROWS = (
+    Verb("hello", p.HelloParams, r.HelloResult, False, _ALL),
+    Verb("describe", p.DescribeParams, r.DescribeResult, False, _ALL),
+    Verb("remember", p.RememberParams, r.RememberResult, True, _AGENT),
+    Verb("remember_many", p.RememberManyParams, r.RememberManyResult, True, _AGENT),
+    Verb("get", p.GetParams, r.GetResult, False, _AGENT),
+    Verb("list", p.ListParams, r.ListResult, False, _ALL),
+    Verb("forget", p.ForgetParams, r.ForgetResult, True, _AGENT),
+    Verb("recover", p.RecoverParams, r.RecoverResult, True, _AGENT),
+    Verb("session_open", p.SessionOpenParams, r.SessionOpenResult, True, _AGENT),
+    Verb("session_close", p.SessionCloseParams, r.SessionCloseResult, True, _AGENT),
+    Verb("sessions", p.SessionsParams, r.SessionsResult, False, _ALL),
+    Verb("session", p.SessionParams, r.SessionResult, False, _ALL),
+    Verb("trace", p.TraceParams, r.TraceResult, False, _ALL),
+    Verb("lifecycle", p.LifecycleParams, r.LifecycleResult, True, _OPERATOR),
+    Verb("audit", p.AuditParams, r.AuditResult, False, frozenset({CallerRole.OPERATOR, CallerRole.AUDITOR})),
+    Verb("head", p.HeadParams, r.HeadResult, False, _ALL),
+    Verb("status", p.StatusParams, r.StatusResult, False, _AGENT),
+)
+
+VERBS: dict[str, Verb] = {row.name: row for row in _ROWS}

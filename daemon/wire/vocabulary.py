@@ -1,0 +1,72 @@
+"""The words and constrained values that requests are built of.
+
+Each name is a type that msgspec enforces while it decodes. The words of a closed set are its wire names
+in the order of its codes; a test holds them against `journal.codes`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from daemon import limits
+
+KindWord = Literal[
+    "raw", "episode", "note", "belief", "value", "goal", "relationship", "drive", "procedure"
+]
+OriginWord = Literal[
+    "recorded",
+    "stated",
+    "experienced",
+    "told",
+    "observed",
+    "derived",
+    "consolidated",
+    "inferred",
+    "seeded",
+]
+RoleWord = Literal["user", "assistant", "tool", "system"]
+StatusWord = Literal[
+    "purged", "quarantined", "forgotten", "pruned", "archived", "superseded", "active"
+]
+ExternalWord = Literal["document", "tool", "conversation", "url", "context"]
+ViaWord = Literal["client", "hook", "importer", "mcp"]
+TenantStateWord = Literal["initializing", "active", "maintenance"]
+DirectionWord = Literal["sources", "dependents"]
+SessionPartWord = Literal["turns", "passes", "derived"]
+
+TIME_PATTERN = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?([Zz]|[+-][0-9]{2}:[0-9]{2})\Z"
+)
+TENANT_PATTERN = r"^[a-z0-9._-]{1,64}\Z"
+NOT_BLANK = r"\S"
+STAMP_PATTERN = r"(?is)^(?!\s*(latest|unknown|default)?\s*\Z)"
+"""A producer's field: not blank, and none of the words that name nothing."""
+
+Time = Annotated[str, Meta(pattern=TIME_PATTERN, max_length=29)]
+TenantName = Annotated[str, Meta(pattern=TENANT_PATTERN)]
+Correlation = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9._:/@+-]+\Z", max_length=limits.CORRELATION)
+]
+IdempotencyKey = Annotated[str, Meta(min_length=1, max_length=limits.IDEMPOTENCY_KEY_BYTES)]
+Text = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.TEXT_BYTES)]
+Name = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.NAME)]
+Stamp = Annotated[str, Meta(pattern=STAMP_PATTERN, max_length=limits.NAME)]
+Topic = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.TOPIC)]
+Tag = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.TAG)]
+EntityTypeName = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.ENTITY_TYPE)]
+SessionKeyText = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.KEY)]
+NoteText = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.REASON_AND_NOTE)]
+ExternalId = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.EXTERNAL_ID)]
+FactValue = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.FACT_VALUE)]
+Reference = Annotated[str, Meta(min_length=1, max_length=limits.REFERENCE)]
+Cursor = Annotated[str, Meta(min_length=1, max_length=limits.CURSOR)]
+Limit = Annotated[int, Meta(ge=1, le=limits.LIST_MAX)]
+Depth = Annotated[int, Meta(ge=1, le=limits.TRACE_DEPTH_MAX)]
+Seq = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Unit = Annotated[float, Meta(ge=0.0, le=1.0)]
+Valence = Annotated[float, Meta(ge=-1.0, le=1.0)]
+Importance = Annotated[float, Meta(ge=limits.IMPORTANCE_MIN, le=limits.IMPORTANCE_MAX)]
+Hex16 = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
+ChainHex = Annotated[str, Meta(pattern=r"^([0-9a-f]{2}){16,32}\Z")]

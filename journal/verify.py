@@ -1,0 +1,312 @@
+"""Verifying a whole journal: every CRC, the chain, the numbering, every ciphertext's digest.
+
+The walk never stops at damage: it notes a finding and goes on. A journal whose pages are out of order
+can end the process that reads it, so `verify_in_child` walks it in another one, and a child that dies
+is a finding too. `python -m journal.verify STATE` prints the result as JSON; exit 65 when there is a
+finding. It takes no lock and writes nothing: whoever starts it holds the lock.
+
+Invariant: a ciphertext may be missing only when a PURGE, a new prior mean or a vacuum names it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterable
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import lmdb
+import msgspec
+
+from journal.environment import DATA_FILE, Environment
+from journal.errors import DamagedRecord, DamagedStore, NoctuaryFault
+from journal.events import MeanMoved, Opened, Purged, Restored, SealedPart, Vacuumed
+from journal.log import CHUNK_RECORDS, DATABASES, Log, rows_from, sealed_key, stored_store_id
+from journal.preflight import check_data_file
+from journal.record import (
+    HEAD_BYTES,
+    Head,
+    Record,
+    decode_body,
+    key_seq,
+    next_chain,
+    seq_key,
+    split_value,
+)
+
+JOURNAL_DIRECTORY = "journal"
+DIGEST_BYTES = 16
+MAX_FINDINGS = 1000
+
+_RESTORE = "Restore a backup, or export what can still be read."
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something at rest that is not as it was written. `seq` None: no one record."""
+
+    code: str
+    seq: int | None
+    what: str
+    action: str
+
+
+class Verification(msgspec.Struct, frozen=True):
+    """What a walk found. `head` is (epoch, seq, chain) of the newest record that was read, if any."""
+
+    head: Head | None
+    records: int
+    findings: tuple[Finding, ...]
+
+
+class Progress(NamedTuple):
+    seq: int
+    to_seq: int
+
+
+PartKey = tuple[int, int]  # (owner seq, part)
+
+
+class _Walk:
+    """The state of one walk over the records."""
+
+    def __init__(self, log: Log, from_seq: int) -> None:
+        self.log = log
+        self.head_seq = log.head().seq
+        self.findings: list[Finding] = []
+        self.expected = from_seq
+        self.chain: bytes | None = None
+        self.last_chain = log.store_id
+        self.records = 0
+        self.ciphertexts = 0
+        self.suspects: dict[PartKey, str] = {}
+        self.released: set[PartKey] = set()
+        self.purges: set[int] = set()
+        self.epoch = 0
+
+    def note(self, code: str, seq: int | None, what: str, action: str = _RESTORE) -> None:
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(Finding(code, seq, what, action))
+
+    def row(self, txn: lmdb.Transaction, key: bytes, value: bytes) -> None:
+        """Check one row of `records` and everything that its record says of itself."""
+        if len(key) != len(seq_key(0)):
+            self.note("record_key", None, f"the key {key.hex()} is no sequence number")
+            return
+        seq = key_seq(key)
+        if seq < self.expected or seq > self.head_seq:
+            self.note("record_order", seq, f"record {seq} stands where {self.expected} belongs")
+            return
+        if seq > self.expected:
+            self.note("record_missing", self.expected, f"records {self.expected} to {seq - 1} are missing")
+            self.chain = None
+        self.expected = seq + 1
+        record = self.record(seq, value)
+        if record is not None:
+            self.records += 1
+            self.event(txn, record)
+
+    def record(self, seq: int, value: bytes) -> Record | None:
+        previous, self.chain = self.chain, None
+        try:
+            chain, body = split_value(seq, value)
+        except DamagedRecord as error:
+            self.note("record_damaged", seq, f"its {error.check} check failed")
+            return None
+        if previous is not None and next_chain(previous, body) != chain:
+            self.note("chain_broken", seq, "its chain does not follow from the record before it")
+        self.chain = self.last_chain = chain
+        try:
+            return decode_body(seq, body)
+        except DamagedRecord as error:
+            self.note("record_damaged", seq, f"its {error.check} check failed")
+            return None
+
+    def event(self, txn: lmdb.Transaction, record: Record) -> None:
+        event = record.event
+        if isinstance(event, Purged):
+            self.purges.add(record.seq)
+            self.release((part.owner_seq, part.part) for part in event.parts)
+            return
+        if isinstance(event, Vacuumed):
+            self.release(event.removed)
+        elif isinstance(event, MeanMoved):
+            self.release((part.owner_seq, part.part) for part in event.destroyed)
+        elif isinstance(event, Opened | Restored):
+            self.epoch = event.epoch
+        for part in getattr(event, "parts", ()):
+            if part.owner_seq == record.seq and part.slot:
+                self.part(txn, part)
+
+    def release(self, keys: Iterable[PartKey]) -> None:
+        self.released.update(keys)
+
+    def part(self, txn: lmdb.Transaction, part: SealedPart) -> None:
+        sealed = txn.get(sealed_key(part.owner_seq, part.part), db=self.log.env.db("sealed"))
+        if sealed is None:
+            self.suspects[part.owner_seq, part.part] = "sealed_missing"
+            return
+        self.ciphertexts += 1
+        if blake2b(sealed, digest_size=DIGEST_BYTES).digest() != part.digest:
+            self.suspects[part.owner_seq, part.part] = "sealed_damaged"
+
+    def settle(self, from_seq: int) -> None:
+        """Report the parts that nothing excuses, and compare what was counted with what is stored."""
+        for (owner, part), code in self.suspects.items():
+            if (owner, part) not in self.released:
+                self.note(code, owner, f"part {part} is not the ciphertext that the record names")
+        if from_seq == 1 and self.expected == self.head_seq + 1:
+            self.settle_whole()
+
+    def settle_whole(self) -> None:
+        state, head = self.log.state, self.log.head()
+        env = self.log.env
+        with env.read() as txn:
+            if env.entries(txn, "records") != head.seq:
+                return  # it grew meanwhile: the counts are of another moment
+            stored = env.entries(txn, "sealed")
+        if stored != self.ciphertexts:
+            self.note("sealed_unnamed", None, f"{stored} ciphertexts, {self.ciphertexts} named by records")
+        if self.last_chain != head.chain:
+            self.note("head", head.seq, "the newest record is not the head that was read at open")
+        if self.epoch and self.epoch != state.epoch:
+            self.note("state", None, f"epoch {state.epoch}, the records say {self.epoch}")
+        if max(state.owner_seq, state.opened_seq) > head.seq:
+            self.note("state", None, "it names records that are ahead of the head")
+        self.settle_purges()
+
+    def settle_purges(self) -> None:
+        listed = set(self.log.purge_seqs())
+        for seq in sorted(self.purges - listed):
+            self.note("purge_unlisted", seq, "a PURGE that is not on the list of purges")
+        for seq in sorted(listed - self.purges):
+            self.note("purge_absent", seq, "the list of purges names a record that is no PURGE")
+
+
+def walk_log(
+    log: Log, from_seq: int = 1, to_seq: int | None = None, size: int = CHUNK_RECORDS
+) -> Generator[Progress, None, Verification]:
+    """Verify records `from_seq` to `to_seq` (None: the head), a chunk and a transaction at a time.
+
+    Yields after each chunk; what it found is the generator's return value.
+    """
+    last = log.head().seq if to_seq is None else min(to_seq, log.head().seq)
+    walk = _Walk(log, from_seq)
+    try:
+        walk.chain = _chain_before(log, from_seq)
+        while walk.expected <= last:
+            before = walk.expected
+            _walk_chunk(walk, last, size)
+            if walk.expected == before:
+                walk.note("record_missing", before, f"records {before} to {last} are missing")
+                break
+            yield Progress(min(walk.expected - 1, last), last)
+        walk.settle(from_seq)
+    except DamagedStore as error:
+        walk.note("meta_damaged", error.seq, str(error), error.action)
+    except lmdb.Error as error:
+        walk.note("page_damaged", walk.expected, f"LMDB can't go on: {error}")
+    head = Head(log.state.epoch, walk.expected - 1, walk.last_chain)
+    return Verification(head, walk.records, tuple(walk.findings))
+
+
+def verify_log(
+    log: Log,
+    from_seq: int = 1,
+    to_seq: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Verification:
+    """`walk_log` to its end; `progress` is called after each chunk."""
+    walk = walk_log(log, from_seq, to_seq)
+    while True:
+        try:
+            step = next(walk)
+        except StopIteration as end:
+            result: Verification = end.value
+            return result
+        if progress is not None:
+            progress(step)
+
+
+def verify_state(state_dir: Path, progress: Callable[[Progress], None] | None = None) -> Verification:
+    """Verify the journal under a state directory, in this process, which damage may end."""
+    path = state_dir / JOURNAL_DIRECTORY
+    try:
+        check_data_file(path / DATA_FILE)
+        env = Environment.open(path, DATABASES, durable=True, readonly=True)
+    except NoctuaryFault as error:
+        return _single("journal_unreadable", str(error), _RESTORE)
+    try:
+        with env.read() as txn:
+            store_id = stored_store_id(txn, env.db("meta"))
+        return verify_log(Log(env, store_id), progress=progress)
+    except DamagedStore as error:
+        return Verification(None, 0, (Finding("journal_damaged", error.seq, str(error), error.action),))
+    except lmdb.Error as error:
+        return _single("page_damaged", f"LMDB can't go on: {error}", _RESTORE)
+    finally:
+        env.close()
+
+
+def verify_in_child(state_dir: Path) -> Verification:
+    """Verify the journal under a state directory in a child process, whose death is a finding."""
+    child = subprocess.run(
+        [sys.executable, "-m", "journal.verify", str(state_dir.resolve())],
+        cwd=Path(__file__).resolve().parent.parent,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if child.returncode < 0:
+        name = signal.Signals(-child.returncode).name
+        return _single("child_died", f"{name} ended the process that read the journal", _RESTORE)
+    try:
+        return _DECODE(child.stdout)
+    except msgspec.DecodeError:
+        what = f"the process that read the journal ended with {child.returncode} and no result"
+        return _single("child_failed", what, "Run `python -m journal.verify` on the state directory.")
+
+
+def main(arguments: list[str]) -> int:
+    """Verify the state directory that is the one argument; the result goes to standard output."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m journal.verify STATE\n")
+        return os.EX_USAGE
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would be a copy nobody counts
+    found = verify_state(Path(arguments[0]))
+    sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+    return os.EX_DATAERR if found.findings else os.EX_OK
+
+
+_DECODE = msgspec.json.Decoder(Verification).decode
+
+
+def _single(code: str, what: str, action: str) -> Verification:
+    return Verification(None, 0, (Finding(code, None, what, action),))
+
+
+def _chain_before(log: Log, from_seq: int) -> bytes | None:
+    """The chain that record `from_seq` follows; None when the record before it is damaged itself."""
+    with log.env.read() as txn:
+        if from_seq == 1:
+            return log.store_id
+        value = log.raw(txn, from_seq - 1)
+    return value[4:HEAD_BYTES] if value is not None and len(value) > HEAD_BYTES else None
+
+
+def _walk_chunk(walk: _Walk, last: int, size: int) -> None:
+    """Check the rows of one chunk. Rows out of order don't count, so a bad page ends the chunk too."""
+    env = walk.log.env
+    with env.read() as txn, txn.cursor(db=env.db("records")) as cursor:
+        for count, (key, value) in enumerate(rows_from(cursor, seq_key(walk.expected)), start=1):
+            walk.row(txn, key, value)
+            if walk.expected > last or count >= size:
+                return
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

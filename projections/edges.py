@@ -1,0 +1,77 @@
+"""Edges both ways.
+
+`edges_out`, key TSID: entries of 10 bytes (type u8, kind u8, TSID u64 big-endian) in the order they were
+made, CRC-32C. `edges_in`, key target TSID, type, source TSID: kind of the source u8, CRC-32C.
+Invariant: an edge stands in both, or in none.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+
+
+from journal import events
+from journal.codes import EdgeType
+from journal.record import Record
+from projections import rows, tables
+from projections.state import KEY64, State
+
+ENTRY = struct.Struct(">BBQ")
+IN_KEY = struct.Struct(">QBQ")
+_DERIVED = int(EdgeType.DERIVED_FROM)
+_EVIDENCE = int(EdgeType.EVIDENCE)
+
+Edge = tuple[int, int, int]  # (type, kind of the other end, its TSID)
+
+
+def created(state: State, record: Record, event: events.MemoryCreated) -> None:
+    if not (event.sources or event.evidence or event.predecessor):
+        return
+    edges = [(_DERIVED, kind, tsid) for kind, tsid in event.sources]
+    edges += [(_EVIDENCE, kind, tsid) for kind, tsid in event.evidence]
+    if event.predecessor is not None:
+        edges.append((event.disposition, *event.predecessor))
+    key = event.id.to_bytes(8, "big")
+    state.put(tables.EDGES_OUT, key, rows.seal_row(key, b"".join([ENTRY.pack(*e) for e in edges])))
+    incoming = state.changes[tables.EDGES_IN]
+    kind_byte = bytes((event.kind,))
+    for edge_type, _, tsid in edges:
+        in_key = IN_KEY.pack(tsid, edge_type, event.id)
+        incoming[in_key] = rows.seal_row(in_key, kind_byte)
+
+
+def related(state: State, record: Record, event: events.Related) -> None:
+    source_kind, source = event.source
+    target_kind, target = event.target
+    _append(state, source, (event.edge_type, target_kind, target))
+    in_key = IN_KEY.pack(target, event.edge_type, source)
+    state.put(tables.EDGES_IN, in_key, rows.seal_row(in_key, bytes((source_kind,))))
+
+
+def _append(state: State, tsid: int, edge: Edge) -> None:
+    key = KEY64.pack(tsid)
+    value = state.get(tables.EDGES_OUT, key)
+    entries = rows.open_row(tables.EDGES_OUT, key, value) if value is not None else b""
+    state.put(tables.EDGES_OUT, key, rows.seal_row(key, entries + ENTRY.pack(*edge)))
+
+
+def outgoing(state: State, tsid: int) -> list[Edge]:
+    """The edges that leave `tsid`, in the order they were made. Raises DamagedRow."""
+    key = KEY64.pack(tsid)
+    value = state.get(tables.EDGES_OUT, key)
+    if value is None:
+        return []
+    return list(ENTRY.iter_unpack(rows.open_row(tables.EDGES_OUT, key, value)))
+
+
+def incoming(state: State, tsid: int, edge_type: int | None = None) -> Iterator[Edge]:
+    """The edges that reach `tsid`, by type, then TSID. Raises DamagedRow."""
+    prefix = KEY64.pack(tsid) + (b"" if edge_type is None else bytes((edge_type,)))
+    for key, value in state.prefix(tables.EDGES_IN, prefix):
+        kind = rows.open_row(tables.EDGES_IN, key, value)[0]
+        _, found_type, source = IN_KEY.unpack(key)
+        yield found_type, kind, source
+
+
+FOLDS: dict[type, Callable[..., None]] = {events.MemoryCreated: created, events.Related: related}

@@ -1,0 +1,141 @@
+"""Memories: the memory row, the 64-byte header rows in pages, and which records touched a memory.
+
+Invariant: the header row at (partition, offset) and the memory row name each other, and say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from crc32c import crc32c
+
+from journal import events
+from journal.codes import Mark
+from journal.record import Record
+from projections import rows, tables
+from projections.partitions import row_appended, rows_died
+from projections.rows import HEADER_BYTES, ROWS_PER_PAGE, MemoryRow
+from projections.state import KEY64_64, State
+
+_NO_ENCODING = (0, 0, 0)
+
+
+def created(state: State, record: Record, event: events.MemoryCreated) -> None:
+    tsid = event.id
+    marks = 0
+    if event.protected:
+        marks |= 1 << Mark.PROTECTED
+    if event.pinned:
+        marks |= 1 << Mark.PINNED
+    offset = row_appended(state, event.partition)
+    valid_to = event.valid_to
+    row = (
+        record.seq, record.seq, 0, -1 if valid_to is None else valid_to, -1, -1,
+        event.confidence, event.strength, event.importance,
+        record.tenant, event.slot, event.partition, offset, event.session, event.turn, event.producer,
+        0, 0, 0, marks, event.kind, event.subtype, event.origin, event.role, 0,
+    )  # fmt: skip
+    key = tsid.to_bytes(8, "big")
+    state.memories[key] = rows.pack_memory(key, row)
+    page = state.row_page(event.partition, offset // ROWS_PER_PAGE)
+    page += _first_header(record, event, marks)
+    counters = state.counters
+    if tsid > counters.tsid:
+        counters.tsid = tsid
+    if event.slot > counters.slot:
+        counters.slot = event.slot
+
+
+def _first_header(record: Record, event: events.MemoryCreated, marks: int) -> bytes:
+    profile, alpha, beta = event.encoding or _NO_ENCODING
+    occurred_at = event.occurred_at
+    return rows.pack_header(
+        1, rows.header_flags(marks), event.kind, event.subtype, event.origin, event.modality,
+        rows.header_marks(marks), profile,
+        record.at_ms if occurred_at is None else occurred_at, event.id,
+        event.importance, event.strength, event.confidence, event.surprise or 0.0,
+        0, event.producer, event.session, event.turn,
+        event.valence, event.arousal, event.soul_version, alpha, beta,
+    )  # fmt: skip
+
+
+def touch(state: State, tsid: int, seq: int) -> None:
+    """Note that record `seq` is about the memory `tsid`, beyond the one that created it."""
+    key = KEY64_64.pack(tsid, seq)
+    state.put(tables.TOUCHES, key, crc32c(key).to_bytes(4, "little"))
+
+
+def _store(state: State, tsid: int, row: MemoryRow) -> None:
+    """Keep a changed memory row and bring its header row in line."""
+    state.put_memory(tsid, row)
+    page = state.row_page(row.partition, row.offset // ROWS_PER_PAGE)
+    at = row.offset % ROWS_PER_PAGE * HEADER_BYTES
+    header = list(rows.unpack_header(bytes(page[at : at + HEADER_BYTES])))
+    header[1] = rows.header_flags(row.marks)
+    header[6] = rows.header_marks(row.marks)
+    header[10:13] = [row.importance, row.strength, row.confidence]
+    page[at : at + HEADER_BYTES] = rows.pack_header(*header)
+
+
+def _known(state: State, tsid: int) -> MemoryRow:
+    row = state.memory(tsid)
+    if row is None:
+        raise LookupError(f"the journal speaks of memory {tsid} before it was created")
+    return row
+
+
+def _flag(state: State, refs: tuple[events.Ref, ...], by: int, seq: int) -> None:
+    for _, tsid in refs:
+        row = _known(state, tsid)
+        state.put_memory(tsid, row._replace(flags=max(0, row.flags + by)))
+        touch(state, tsid, seq)
+
+
+def forgotten(state: State, record: Record, event: events.Forgotten) -> None:
+    _, tsid = event.memory
+    row = _known(state, tsid)
+    was_dead = row.dead
+    _store(
+        state,
+        tsid,
+        row._replace(
+            marks=row.marks | 1 << Mark.FORGOTTEN, strength=event.strength, dead_at=record.at_ms
+        ),
+    )
+    touch(state, tsid, record.seq)
+    if not was_dead:
+        rows_died(state, row.partition, 1)
+    _flag(state, event.flagged, 1, record.seq)
+
+
+def recovered(state: State, record: Record, event: events.Recovered) -> None:
+    _, tsid = event.memory
+    row = _known(state, tsid)
+    marks = row.marks & ~(1 << event.mark)
+    changed = row._replace(marks=marks, strength=event.new_strength)
+    if not changed.dead:
+        changed = changed._replace(dead_at=-1)
+        rows_died(state, row.partition, -1)
+    _store(state, tsid, changed)
+    touch(state, tsid, record.seq)
+    _flag(state, event.cleared, -1, record.seq)
+
+
+def purged(state: State, record: Record, event: events.Purged) -> None:
+    for target in event.targets:
+        row = state.memory(target.id)
+        if row is None:
+            continue
+        if not row.dead:
+            rows_died(state, row.partition, 1)
+        marks = row.marks | 1 << Mark.PURGED
+        _store(state, target.id, row._replace(marks=marks, dead_at=record.at_ms))
+        touch(state, target.id, record.seq)
+
+
+FOLDS: dict[type, Callable[..., None]] = {
+    events.MemoryCreated: created,
+    events.Forgotten: forgotten,
+    events.Recovered: recovered,
+    events.Purged: purged,
+}

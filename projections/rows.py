@@ -1,0 +1,217 @@
+"""The values that projections keep, byte for byte.
+
+Each value that decides anything ends in a CRC-32C (u32, little-endian) over its key and the bytes before
+it, because LMDB does not protect values. `seal_row` writes it, `open_row` checks it at every read.
+
+Memory row (`memories`, key: TSID u64 big-endian), little-endian, 124 bytes:
+
+| offset | type | field |
+|---|---|---|
+| 0 | u64 | seq of the creating record |
+| 8 | u64 | seq of the record whose particulars are in force |
+| 16 | u64 | TSID of the successor, 0 none |
+| 24 | i64 | valid_to, UTC ms, -1 none |
+| 32 | i64 | verified_at, UTC ms, -1 never |
+| 40 | i64 | when it was forgotten, pruned or purged, UTC ms, -1 alive |
+| 48 | f64 | confidence |
+| 56 | f64 | strength |
+| 64 | f64 | importance |
+| 72 | u32 | tenant |
+| 76 | u32 | slot (the memory's store-wide ordinal) |
+| 80 | u32 | partition |
+| 84 | u32 | row offset in the partition |
+| 88 | u32 | session number |
+| 92 | u32 | turn |
+| 96 | u32 | producer |
+| 100 | u32 | verifications |
+| 104 | u32 | reinforcements |
+| 108 | u32 | open review flags |
+| 112 | u16 | marks, bit n = code n of `Mark` |
+| 114 | u8 | kind |
+| 115 | u8 | subtype |
+| 116 | u8 | origin |
+| 117 | u8 | role |
+| 118 | u16 | zero |
+| 120 | u32 | CRC-32C |
+
+Session row (`sessions`, key: number u32 big-endian), 56 bytes: id u64, opened_at i64, last_at i64,
+closed_at i64 (-1 open), owner seq u64 (of SessionOpened), tenant u32, turns u32, activation u32, uid u32,
+then CRC-32C; agent and the rest stand in the record.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from journal.codes import Mark, Status
+from journal.errors import NoctuaryFault
+
+_U32 = struct.Struct("<I")
+_MEMORY = struct.Struct("<QQQqqqdddIIIIIIIIIIHBBBBH")
+_SESSION = struct.Struct("<QqqqQIIII")
+_HEADER = struct.Struct("<BBBBBBBBqQffffIIIIeeHBB")
+MEMORY_BYTES = _MEMORY.size + 4
+HEADER_BYTES = 64
+assert _MEMORY.size == 120 and _HEADER.size == HEADER_BYTES
+
+ROWS_PER_PAGE = 63
+"""63 rows of 64 bytes and a CRC fit one overflow page of LMDB; 64 would need two."""
+
+FLAG_TOMBSTONE = 0x01
+FLAG_CONSOLIDATED = 0x08
+FLAG_PINNED = 0x10
+FLAG_RESOLVED = 0x20
+FLAG_PURGED = 0x40
+
+
+class DamagedRow(NoctuaryFault):
+    """A projection value whose CRC does not hold. Projections are repaired from the journal."""
+
+    reason = "damaged"
+
+    def __init__(self, database: str) -> None:
+        self.database = database
+        super().__init__(f"a value of projection database {database} is damaged")
+
+
+def seal_row(key: bytes, payload: bytes) -> bytes:
+    """`payload` with its CRC behind it."""
+    return payload + _U32.pack(crc32c(payload, crc32c(key)))
+
+
+def open_row(database: str, key: bytes, value: bytes) -> bytes:
+    """The payload of a value whose CRC holds. Raises DamagedRow."""
+    payload = value[:-4]
+    if len(value) < 4 or _U32.unpack_from(value, len(payload))[0] != crc32c(payload, crc32c(key)):
+        raise DamagedRow(database)
+    return payload
+
+
+class MemoryRow(NamedTuple):
+    """One memory as the fold knows it. Fields as in the byte table."""
+
+    seq: int
+    particulars_seq: int
+    superseded_by: int
+    valid_to: int
+    verified_at: int
+    dead_at: int
+    confidence: float
+    strength: float
+    importance: float
+    tenant: int
+    slot: int
+    partition: int
+    offset: int
+    session: int
+    turn: int
+    producer: int
+    verifications: int
+    reinforcements: int
+    flags: int
+    marks: int
+    kind: int
+    subtype: int
+    origin: int
+    role: int
+    spare: int = 0
+
+    def has(self, mark: Mark) -> bool:
+        return bool(self.marks >> mark & 1)
+
+    @property
+    def dead(self) -> bool:
+        """Forgotten, pruned or purged."""
+        return bool(self.marks & DEAD_MARKS)
+
+    @property
+    def status(self) -> Status:
+        return status_of(self.marks)
+
+
+DEAD_MARKS = 1 << Mark.FORGOTTEN | 1 << Mark.PRUNED | 1 << Mark.PURGED
+
+_STATUS_ORDER = (
+    (1 << Mark.PURGED, Status.PURGED),
+    (1 << Mark.QUARANTINED, Status.QUARANTINED),
+    (1 << Mark.FORGOTTEN, Status.FORGOTTEN),
+    (1 << Mark.PRUNED, Status.PRUNED),
+    (1 << Mark.ARCHIVED, Status.ARCHIVED),
+    (1 << Mark.SUPERSEDED, Status.SUPERSEDED),
+)
+
+
+def status_of(marks: int) -> Status:
+    """The first status that applies (contract §4.6)."""
+    for bit, status in _STATUS_ORDER:
+        if marks & bit:
+            return status
+    return Status.ACTIVE
+
+
+def pack_memory(key: bytes, row: tuple[object, ...]) -> bytes:
+    """The stored value of a memory row."""
+    return seal_row(key, _MEMORY.pack(*row))
+
+
+def unpack_memory(key: bytes, value: bytes) -> MemoryRow:
+    """The memory row in `value`. Raises DamagedRow."""
+    return MemoryRow._make(_MEMORY.unpack(open_row("memories", key, value)))
+
+
+class SessionRow(NamedTuple):
+    """One session as the fold knows it."""
+
+    id: int
+    opened_at: int
+    last_at: int
+    closed_at: int
+    owner_seq: int
+    tenant: int
+    turns: int
+    activation: int
+    uid: int
+
+
+def pack_session(key: bytes, row: SessionRow) -> bytes:
+    """The stored value of a session row."""
+    return seal_row(key, _SESSION.pack(*row))
+
+
+def unpack_session(key: bytes, value: bytes) -> SessionRow:
+    """The session row in `value`. Raises DamagedRow."""
+    return SessionRow._make(_SESSION.unpack(open_row("sessions", key, value)))
+
+
+pack_header = _HEADER.pack
+"""The 64-byte header row; fields in the order of its byte table in `ops/docs/formats.md`."""
+
+
+unpack_header = _HEADER.unpack
+
+
+def header_flags(marks: int) -> int:
+    """The flags byte of a header row."""
+    flags = FLAG_TOMBSTONE if marks & DEAD_MARKS else 0
+    if marks >> Mark.CONSOLIDATED & 1:
+        flags |= FLAG_CONSOLIDATED
+    if marks >> Mark.PINNED & 1:
+        flags |= FLAG_PINNED
+    if marks >> Mark.RESOLVED & 1:
+        flags |= FLAG_RESOLVED
+    if marks >> Mark.PURGED & 1:
+        flags |= FLAG_PURGED
+    return flags
+
+
+def header_marks(marks: int) -> int:
+    """The marks byte of a header row: superseded 1, archived 2, pruned 4, forgotten 8, quarantined 16,
+    protected 32, held 64."""
+    return (
+        marks & 0x1F
+        | (marks >> Mark.PROTECTED & 1) << 5
+        | (marks >> Mark.HELD & 1) << 6
+    )

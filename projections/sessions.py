@@ -1,0 +1,102 @@
+"""Sessions and their turns.
+
+`sessions` number → session row (byte table in `projections/rows.py`); `session_ids` TSID → number;
+`turns` (session, turn) → TSID; `session_memories` (session, TSID) → CRC for memories that are no turns.
+Invariant: the turns of a session are 1 … `turns`, without gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from crc32c import crc32c
+
+from journal import events
+from journal.record import Record
+from projections import rows, tables
+from projections.rows import SessionRow
+from projections.state import KEY32, KEY32_32, KEY32_64, KEY64, State
+
+
+def opened(state: State, record: Record, event: events.SessionOpened) -> None:
+    state.put_session(
+        event.number,
+        SessionRow(
+            event.id, event.opened_at, event.opened_at, -1, record.seq, record.tenant, 0, 1, event.uid
+        ),
+    )
+    key = KEY64.pack(event.id)
+    state.put(tables.SESSION_IDS, key, rows.seal_row(key, KEY32.pack(event.number)))
+    state.counters.session = max(state.counters.session, event.number)
+    state.counters.tsid = max(state.counters.tsid, event.id)
+
+
+def reopened(state: State, record: Record, event: events.SessionReopened) -> None:
+    row = _known(state, event.number)
+    last_at = max(row.last_at, event.at)
+    state.put_session(
+        event.number, row._replace(activation=event.activation, closed_at=-1, last_at=last_at)
+    )
+
+
+def closed(state: State, record: Record, event: events.SessionClosed) -> None:
+    state.put_session(event.number, _known(state, event.number)._replace(closed_at=event.at))
+
+
+def touched(state: State, record: Record, event: events.SessionTouched) -> None:
+    row = _known(state, event.number)
+    state.put_session(event.number, row._replace(last_at=max(row.last_at, event.at)))
+
+
+def memory_created(state: State, record: Record, event: events.MemoryCreated) -> None:
+    number = event.session
+    if not number:
+        return
+    row = _known(state, number)
+    last_at = max(row.last_at, record.at_ms)
+    if event.turn:
+        state.put_session(number, row._replace(turns=event.turn, last_at=last_at))
+        key = KEY32_32.pack(number, event.turn)
+        state.put(tables.TURNS, key, rows.seal_row(key, KEY64.pack(event.id)))
+        return
+    state.put_session(number, row._replace(last_at=last_at))
+    key = KEY32_64.pack(number, event.id)
+    state.put(tables.SESSION_MEMORIES, key, crc32c(key).to_bytes(4, "little"))
+
+
+def _known(state: State, number: int) -> SessionRow:
+    row = state.session(number)
+    if row is None:
+        raise LookupError(f"the journal speaks of session {number} before it was opened")
+    return row
+
+
+def number_of(state: State, tsid: int) -> int | None:
+    """The number of the session with this id, or None. Raises DamagedRow."""
+    key = KEY64.pack(tsid)
+    value = state.get(tables.SESSION_IDS, key)
+    return None if value is None else int(KEY32.unpack(rows.open_row(tables.SESSION_IDS, key, value))[0])
+
+
+def turn_ids(state: State, number: int) -> list[int]:
+    """The TSIDs of a session's turns, in order. Raises DamagedRow."""
+    return [
+        int(KEY64.unpack(rows.open_row(tables.TURNS, key, value))[0])
+        for key, value in state.prefix(tables.TURNS, KEY32.pack(number))
+    ]
+
+
+def other_ids(state: State, number: int) -> list[int]:
+    """The TSIDs of a session's memories that are no turns, in id order."""
+    return [
+        int(KEY32_64.unpack(key)[1]) for key, _ in state.prefix(tables.SESSION_MEMORIES, KEY32.pack(number))
+    ]
+
+
+FOLDS: dict[type, Callable[..., None]] = {
+    events.SessionOpened: opened,
+    events.SessionReopened: reopened,
+    events.SessionClosed: closed,
+    events.SessionTouched: touched,
+    events.MemoryCreated: memory_created,
+}

@@ -1,0 +1,231 @@
+"""Where projections are kept: one LMDB environment of their own, disposable.
+
+`meta` holds the row `watermark`: epoch u32, seq u64 (little-endian), chain 32 bytes, then msgpack of the
+counters, CRC-32C. It is written in the same transaction as the change sets it stands for.
+
+Not fsync'd per batch. The file `OPEN` (boot id, device, CRC) is made durable before the first write and
+unlinked after a full sync at a clean stop. Same boot: only the process died, and the pages are in the
+kernel: catch up from the watermark. Another boot: the directory is deleted unopened and folded afresh.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import cast
+
+import lmdb
+import msgspec
+
+from journal.environment import Environment
+from journal.errors import DamagedStore
+from journal.log import Log
+from journal.record import Head, Record
+from projections import rows, tables
+from projections.fold import apply
+from projections.state import Changes, Counters, State
+
+_WATERMARK = struct.Struct("<IQ32s")
+_WATERMARK_KEY = b"watermark"
+_OPEN_KEY = b"OPEN"
+_ENCODE = msgspec.msgpack.Encoder().encode
+_DECODE = msgspec.msgpack.Decoder(Counters).decode
+FOLD_CHUNK_RECORDS = 4096
+
+
+class TxnSnapshot:
+    """A committed snapshot: one read transaction."""
+
+    def __init__(self, env: Environment, txn: lmdb.Transaction) -> None:
+        self._txn = txn
+        self._handles = {database: env.db(database) for database in tables.DATABASES}
+
+    def get(self, database: str, key: bytes) -> bytes | None:
+        return cast("bytes | None", self._txn.get(key, db=self._handles[database]))
+
+    def prefix(self, database: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        with self._txn.cursor(db=self._handles[database]) as cursor:
+            if not cursor.set_range(prefix):
+                return
+            for raw_key, value in cursor:
+                key = bytes(raw_key)
+                if not key.startswith(prefix):
+                    return
+                yield key, bytes(value)
+
+
+class ProjectionStore:
+    """The opened projections. Only the writer's thread writes; any thread may read."""
+
+    def __init__(self, env: Environment, directory: Path, counters: Counters, head: Head) -> None:
+        self.env = env
+        self._directory = directory
+        self.counters = counters
+        self.head = head
+
+    @classmethod
+    def open(cls, directory: Path, boot_id: bytes) -> ProjectionStore:
+        """Open what is there if it can be trusted, else begin empty. Raises nothing for a bad watermark:
+        an unreadable one means a rebuild."""
+        opened = directory / "OPEN"
+        if directory.exists() and not _trusted(directory, opened, boot_id):
+            shutil.rmtree(directory)
+        directory.mkdir(mode=0o700, exist_ok=True)
+        _write_open(opened, boot_id)
+        env = Environment.open(directory, (*tables.DATABASES, tables.META), durable=False)
+        store = cls(env, directory, Counters(), Head(0, 0, b""))
+        store._load_watermark()
+        return store
+
+    def _load_watermark(self) -> None:
+        with self.env.read() as txn:
+            value = txn.get(_WATERMARK_KEY, db=self.env.db(tables.META))
+        if value is None:
+            return
+        payload = rows.open_row(tables.META, _WATERMARK_KEY, bytes(value))
+        epoch, seq, chain = _WATERMARK.unpack_from(payload)
+        self.head = Head(epoch, seq, chain)
+        self.counters = _DECODE(payload[_WATERMARK.size :])
+
+    @contextmanager
+    def snapshot(self) -> Iterator[TxnSnapshot]:
+        """A read transaction on everything committed so far."""
+        with self.env.read() as txn:
+            yield TxnSnapshot(self.env, txn)
+
+    def commit(self, changes: Changes, counters: Counters, head: Head) -> None:
+        """Write a change set and its watermark in one transaction, one sorted put per database."""
+        self.env.grow_if_needed()
+        with self.env.write() as txn:
+            for database, changed in changes.items():
+                if changed:
+                    self._put(txn, database, changed)
+            payload = _WATERMARK.pack(head.epoch, head.seq, head.chain) + _ENCODE(counters)
+            txn.put(_WATERMARK_KEY, rows.seal_row(_WATERMARK_KEY, payload), db=self.env.db(tables.META))
+        self.counters = counters
+        self.head = head
+
+    def _put(self, txn: lmdb.Transaction, database: str, changed: dict[bytes, bytes | None]) -> None:
+        handle = self.env.db(database)
+        puts = [(key, value) for key, value in changed.items() if value is not None]
+        puts.sort()
+        with txn.cursor(db=handle) as cursor:
+            cursor.putmulti(puts)
+        if len(puts) != len(changed):
+            for key, value in changed.items():
+                if value is None:
+                    txn.delete(key, db=handle)
+
+    def catch_up(self, log: Log, progress: Callable[[int, int], None] | None = None) -> int:
+        """Fold what the journal has beyond the watermark; the number of records folded.
+
+        Raises DamagedStore when the watermark is not a place in this journal.
+        """
+        target = log.head()
+        self._check_watermark(log, target)
+        folded = 0
+        for chunk in log.chunks(self.head.seq + 1, target.seq, FOLD_CHUNK_RECORDS):
+            chain = _chain_of(log, chunk[-1].seq)
+            self._fold_chunk(chunk, Head(target.epoch, chunk[-1].seq, chain))
+            folded += len(chunk)
+            if progress is not None:
+                progress(chunk[-1].seq, target.seq)
+        return folded
+
+    def check_against(self, log: Log) -> None:
+        """Raise DamagedStore when the watermark is ahead of the journal or names another past."""
+        self._check_watermark(log, log.head())
+
+    def _check_watermark(self, log: Log, target: Head) -> None:
+        if self.head.seq == 0:
+            return
+        if self.head.seq > target.seq:
+            raise DamagedStore(
+                "projections",
+                f"their watermark is record {self.head.seq}, the journal ends at {target.seq}",
+                "The journal went back: restore the newer journal, or a backup.",
+                target.seq,
+            )
+        if _chain_of(log, self.head.seq) != self.head.chain:
+            raise DamagedStore(
+                "projections",
+                f"the journal's record {self.head.seq} is another one than the projections were folded from",
+                "Delete the directory projections/ if this is the journal you want.",
+                self.head.seq,
+            )
+
+    def _fold_chunk(self, chunk: Iterable[Record], head: Head) -> None:
+        with self.snapshot() as snapshot:
+            state = State(snapshot, self.counters.copy(), self.head)
+            for record in chunk:
+                apply(state, record)
+            changes = state.finish()
+        self.commit(changes, state.counters, head)
+
+    def digests(self) -> dict[str, str]:
+        """BLAKE2b-128 over the entries of each projection, hex. Logical state only: no watermark."""
+        found: dict[str, str] = {}
+        with self.env.read() as txn:
+            for projection, databases in tables.PROJECTIONS.items():
+                digest = blake2b(digest_size=16)
+                for database in databases:
+                    with txn.cursor(db=self.env.db(database)) as cursor:
+                        for key, value in cursor:
+                            digest.update(len(key).to_bytes(2, "big") + key)
+                            digest.update(len(value).to_bytes(4, "big") + value)
+                found[projection] = digest.hexdigest()
+        return found
+
+    def close(self, clean: bool) -> None:
+        """Close; a clean stop syncs everything, then takes OPEN away."""
+        if clean:
+            self.env.sync()
+        self.env.close()
+        if clean:
+            (self._directory / "OPEN").unlink(missing_ok=True)
+            _sync_directory(self._directory)
+
+
+def _chain_of(log: Log, seq: int) -> bytes:
+    with log.env.read() as txn:
+        return log.chain_of(txn, seq)
+
+
+def _trusted(directory: Path, opened: Path, boot_id: bytes) -> bool:
+    """Whether what is there may be opened: after a clean stop, or when only the process died."""
+    if not (directory / "data.mdb").exists():
+        return False
+    try:
+        found = opened.read_bytes()
+    except FileNotFoundError:
+        return True
+    return found == _open_content(directory, boot_id)
+
+
+def _open_content(directory: Path, boot_id: bytes) -> bytes:
+    device = os.stat(directory).st_dev
+    return rows.seal_row(_OPEN_KEY, boot_id + device.to_bytes(8, "little"))
+
+
+def _write_open(path: Path, boot_id: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(descriptor, _open_content(path.parent, boot_id))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    _sync_directory(path.parent)
+    _sync_directory(path.parent.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

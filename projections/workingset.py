@@ -1,0 +1,43 @@
+"""What is kept in memory only and decides writes: names of tenants, producers, sessions, entities, texts.
+
+It is never the truth: everything here is warmed from the projections and the sealed parts. A batch adds to
+`pending`; `publish` takes it over after the journal commit, `discard` drops it. Sealed names are held as
+keyed hashes.
+"""
+
+from __future__ import annotations
+
+from journal.events import SealedPart
+from projections.names import TenantRow
+
+ProducerKey = tuple[int, str | None, str | None, str | None, str | None]
+SessionKey = tuple[int, str, bytes]  # (tenant, agent, keyed hash of the key)
+EntityKey = tuple[int, bytes]
+LiveKey = tuple[int, int, str]  # (tenant, uid, agent)
+TextKey = bytes
+
+MAX_TEXTS = 65_536
+"""How many fingerprints of texts are kept, so that memory is bounded: a miss costs space only."""
+
+
+class WorkingSet:
+    """One level of names; `pending` is another, above it."""
+
+    def __init__(self) -> None:
+        self.tenant_numbers: dict[str, int] = {}
+        self.tenants: dict[int, TenantRow] = {}
+        self.producers: dict[ProducerKey, int] = {}
+        self.sessions: dict[SessionKey, int] = {}
+        self.session_agents: dict[int, str] = {}
+        self.entities: dict[EntityKey, int] = {}
+        self.live: dict[LiveKey, frozenset[int]] = {}
+        self.texts: dict[TextKey, SealedPart] = {}
+        self.open_partitions: dict[tuple[int, int], tuple[int, int | None]] = {}
+
+    def publish(self, pending: WorkingSet) -> None:
+        """Take over what a committed batch has learned."""
+        for name, added in vars(pending).items():
+            if added:
+                getattr(self, name).update(added)
+        while len(self.texts) > MAX_TEXTS:
+            del self.texts[next(iter(self.texts))]
