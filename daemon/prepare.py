@@ -108,6 +108,8 @@ def _present(value: Any) -> Any:
                 found = parse_time(name, found)
             present[name] = _present(found)
         return present
+    if isinstance(value, msgspec.Raw):
+        return msgspec.json.decode(value)
     if isinstance(value, (list, tuple)):
         return [_present(item) for item in value]
     return value

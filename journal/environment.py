@@ -256,9 +256,7 @@ class Environment:
         return True
 
 
-def _open_raw(
-    path: Path, max_dbs: int, *, durable: bool, readonly: bool, map_bytes: int
-) -> lmdb.Environment:
+def _open_raw(path: Path, max_dbs: int, *, durable: bool, readonly: bool, map_bytes: int) -> lmdb.Environment:
     """Open with the largest map that the address space has room for."""
     while True:
         try:

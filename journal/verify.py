@@ -166,10 +166,13 @@ class _Walk:
         state, head = self.log.state, self.log.head()
         env = self.log.env
         with env.read() as txn:
-            if env.entries(txn, "records") != head.seq:
-                return  # it grew meanwhile: the counts are of another moment
+            entries, newest = env.entries(txn, "records"), _newest_key(txn, self.log)
             stored = env.entries(txn, "sealed")
-        if stored != self.ciphertexts:
+        if newest not in (seq_key(entries), seq_key(head.seq)) and entries:
+            self.note("record_order", None, f"the key {newest.hex()} stands behind the newest record")
+        if entries != head.seq:
+            return  # damaged, or it grew meanwhile: the counts are of another moment
+        if stored != self.ciphertexts and self.records == head.seq:
             self.note("sealed_unnamed", None, f"{stored} ciphertexts, {self.ciphertexts} named by records")
         if self.last_chain != head.chain:
             self.note("head", head.seq, "the newest record is not the head that was read at open")
@@ -296,6 +299,11 @@ def _chain_before(log: Log, from_seq: int) -> bytes | None:
             return log.store_id
         value = log.raw(txn, from_seq - 1)
     return value[4:HEAD_BYTES] if value is not None and len(value) > HEAD_BYTES else None
+
+
+def _newest_key(txn: lmdb.Transaction, log: Log) -> bytes:
+    with txn.cursor(db=log.env.db("records")) as cursor:
+        return bytes(cursor.key()) if cursor.last() else b""
 
 
 def _walk_chunk(walk: _Walk, last: int, size: int) -> None:

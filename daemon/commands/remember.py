@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-import json
+import struct
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -41,7 +42,7 @@ from journal.codes import (
     subtype_code,
 )
 from journal.particulars import Particulars, Vector, encode
-from journal.tsid import format_tsid, memory_ref
+from journal.tsid import format_tsid, memory_ref, parse_memory_ref
 from projections.kinds import (
     DEFAULT_SUBTYPE,
     KINDS,
@@ -125,7 +126,7 @@ def _prepare_origin(params: Any, kind: Kind, role: Role, via: Via) -> Origin | N
     return origin
 
 
-def decide(building: Building, prepared: Prepared, item_refs: list[tuple[int, int]] | None = None) -> dict[str, Any]:
+def decide(building: Building, prepared: Prepared, item_refs: Sequence[tuple[int, int] | None] | None = None) -> dict[str, Any]:
     """Add the drafts of one memory to `building` and return the result. Raises Refused.
 
     `item_refs` are the memories of the items before this one in a batch, for `@N`.
@@ -142,7 +143,7 @@ def decide(building: Building, prepared: Prepared, item_refs: list[tuple[int, in
     evidence = _resolve(building, "evidence", prepared.evidence, item_refs)
     _check_lineage(building, prepared, sources)
     origin = prepared.origin
-    if origin is Origin.STATED and params.producer is not UNSET and params.producer.model is not UNSET:
+    if origin is Origin.STATED and params.producer is not UNSET and params.producer.model is not None:
         _check_stated(building, prepared, sources + evidence)
     building.begin_tenant()
     if origin is not Origin.SEEDED:
@@ -158,7 +159,10 @@ def decide(building: Building, prepared: Prepared, item_refs: list[tuple[int, in
     tsid = view.new_tsid()
     seq = building.next_seq
     building.kinds[tsid] = int(kind)
-    event = _event(prepared, tsid, view, kind, subtype, session, turn, producer, sources, evidence, entities, partition, notes)  # noqa: E501  # fmt: skip
+    event = _event(
+        prepared, tsid, view, kind, subtype, session, turn, producer, sources, evidence, entities,
+        partition, notes,
+    )  # fmt: skip
     text_key = view.keyed_hash(b"text", building.tenant.to_bytes(4, "big"), prepared.text)
     shared = building.learned.texts.get(text_key) or view.pending.texts.get(text_key) or view.base.texts.get(text_key)
     plain = _plain(prepared)
@@ -181,13 +185,16 @@ def _given(value: Any) -> Any:
 
 
 def _resolve(
-    building: Building, parameter: str, sources: Sources, item_refs: list[tuple[int, int]] | None
+    building: Building, parameter: str, sources: Sources, item_refs: Sequence[tuple[int, int] | None] | None
 ) -> tuple[tuple[int, int], ...]:
     refs = list(sources.refs)
     for place in sources.within:
         if item_refs is None or place >= len(item_refs):
             raise invalid(parameter, f"@{place} is not an item before this one")
-        refs.append(item_refs[place])
+        earlier = item_refs[place]
+        if earlier is None:
+            raise Refused(Reason.PROVENANCE, f"@{place} was refused itself", parameter=parameter)
+        refs.append(earlier)
     for kind, tsid in refs:
         known = building.kinds.get(tsid)
         if known is None:
@@ -273,7 +280,7 @@ def _attach(building: Building, prepared: Prepared) -> tuple[int, tuple[Note, ..
             return number, ()
     else:
         producer = prepared.params.producer
-        if producer is UNSET or producer.agent is UNSET:
+        if producer is UNSET or producer.agent is None:
             return 0, ()
         live = building.live_sessions(producer.agent)
         return (live[0], (Note.SESSION_ATTACHED,)) if len(live) == 1 else (0, ())
@@ -306,10 +313,7 @@ def _producer(building: Building, params: Any) -> int:
     producer = params.producer
     if producer is UNSET:
         return 0
-    stamp = [None if value is UNSET else value for value in (
-        producer.agent, producer.model, producer.version, producer.extractor
-    )]  # fmt: skip
-    return building.producer(*stamp)
+    return building.producer(producer.agent, producer.model, producer.version, producer.extractor)
 
 
 def _event(
@@ -416,7 +420,7 @@ def _plain(prepared: Prepared) -> tuple[tuple[int, bytes], ...]:
         subject=_or_none(params.subject),
         project=_or_none(params.project),
         source_entity=_or_none(params.source_entity),
-        metadata=None if metadata is UNSET else json.dumps(metadata, ensure_ascii=False).encode(),
+        metadata=None if metadata is UNSET else bytes(metadata),
         externals=external_ids,
         facts=tuple((f.subject, f.predicate, f.value) for f in _given(params.facts)),
         foreign_id=None if params.imported is UNSET else _or_none(params.imported.foreign_id),
@@ -426,8 +430,6 @@ def _plain(prepared: Prepared) -> tuple[tuple[int, bytes], ...]:
     if particulars != _NOTHING:
         plain = ((_PARTICULARS, encode(particulars)),)
     if params.vector is not UNSET:
-        import struct
-
         values = params.vector.values
         packed = struct.pack(f"<{len(values)}f", *values)
         plain = (*plain, (_VECTOR, encode(Vector(params.vector.model, packed))))
@@ -435,3 +437,8 @@ def _plain(prepared: Prepared) -> tuple[tuple[int, bytes], ...]:
 
 
 _NOTHING = Particulars()
+
+
+def ref_of(result: dict[str, Any]) -> tuple[int, int]:
+    """The memory that a result of `decide` names."""
+    return parse_memory_ref(result["id"])

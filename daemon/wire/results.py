@@ -210,7 +210,7 @@ class RefusedItem(Result, kw_only=True):
 
 
 class RememberManyResult(WriteResult, kw_only=True):
-    results: list[RememberResult | RefusedItem]
+    results: list[Any]  # of RememberResult | RefusedItem
 
 
 class GetResult(Result, kw_only=True):

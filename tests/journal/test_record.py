@@ -27,7 +27,7 @@ parts = st.builds(SealedPart, u64, st.integers(1, 7), u64, small, st.binary(min_
 refs = st.tuples(st.integers(0, 8), u64)
 events = st.one_of(
     st.builds(TenantBegan, number=small, name=st.text(max_size=20)),
-    st.builds(Forgotten, memory=refs, strength=st.floats(0, 1), flagged=st.lists(refs, max_size=3).map(tuple)),
+    st.builds(Forgotten, memory=refs, strength=st.floats(0, 1), flagged=st.tuples(refs)),
     st.builds(
         MemoryCreated,
         id=u64,

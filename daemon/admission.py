@@ -1,0 +1,105 @@
+"""Admitting: one batch of prepared writes on its way into the journal.
+
+For each write: decide against the projections and what the batch already did, hand out slots, seal, number,
+fold. Nothing outside this object changes until `commit`. If a fold fails, the batch is built anew without
+the write that broke it.
+"""
+
+from __future__ import annotations
+
+
+import msgspec
+
+from daemon.commands.building import Building
+from daemon.view import View
+from journal.errors import PartUnreadable
+from journal.events import SealedPart
+from journal.log import MetaState, sealed_key
+from journal.record import Actor, Cause, Head, Record, encode_body
+from journal.store import Store
+from projections.fold import apply
+from projections.state import State
+from projections.workingset import WorkingSet
+
+
+class Admission:
+    """A batch in the making, over one snapshot of the projections."""
+
+    def __init__(self, store: Store, state: State, view: View, pending: WorkingSet) -> None:
+        self._store = store
+        self.state = state
+        self.view = view
+        self.pending = pending
+        self.bodies: list[bytes] = []
+        self.sealed: list[tuple[bytes, bytes]] = []
+        self.records: dict[int, Record] = {}
+        self._own: dict[tuple[int, int], bytes] = {}
+        self._owner_seq = store.log.state.owner_seq
+        self._first_slot = store.vault.next_slot
+
+    def record(self, seq: int) -> Record | None:
+        """A record of this batch."""
+        return self.records.get(seq)
+
+    def sealed_bytes(self, owner_seq: int, part: int) -> bytes | None:
+        """A ciphertext of this batch."""
+        return self._own.get((owner_seq, part))
+
+    def admit(self, building: Building, actor: Actor, verb: str, correlation: str | None) -> None:
+        """Seal, number and fold the drafts of a command that was decided."""
+        if not building.drafts:
+            return
+        first = self.view.next_seq
+        cause = Cause(first, verb, correlation)
+        now_ms = self.view.now_ms
+        seq = first
+        for draft in building.drafts:
+            event = draft.event
+            if draft.plain or draft.shared:
+                parts = (*draft.shared, *(self._seal(seq, part, plain) for part, plain in draft.plain))
+                # The draft was the only holder of this event: nobody has seen it without its parts.
+                msgspec.structs.force_setattr(event, "parts", parts)
+            tenant = building.tenant
+            record = Record(seq, now_ms, tenant, actor, cause, event)
+            self.records[seq] = record
+            self.bodies.append(encode_body(record))
+            apply(self.state, record)
+            seq += 1
+        self.view.next_seq = seq
+        self.state.head = Head(self.state.head.epoch, seq - 1, b"")
+        self.pending.publish(building.learned)
+        for owner_seq, text_key in building.fresh_texts:
+            part = self.records[owner_seq].event.parts[0]  # type: ignore[union-attr]
+            if part.owner_seq == owner_seq:
+                self.pending.texts[text_key] = part
+
+    def _seal(self, seq: int, part: int, plain: bytes) -> SealedPart:
+        slot, length, digest, ciphertext = self._store.sealer.seal(part, plain)
+        self.sealed.append((sealed_key(seq, part), ciphertext))
+        self._own[seq, part] = ciphertext
+        self._owner_seq = seq
+        return SealedPart(seq, part, slot, length, digest)
+
+    def commit(self) -> Head:
+        """Append the batch to the journal, durably. Raises StoreIO: the outcome is then unknown."""
+        log = self._store.log
+        old = log.state
+        state = MetaState(
+            vault_next=self._store.vault.next_slot,
+            owner_seq=self._owner_seq,
+            epoch=old.epoch,
+            opened_seq=old.opened_seq,
+        )
+        self.sealed.sort()
+        return log.append(self.bodies, self.sealed, state)
+
+    def abandon(self) -> None:
+        """Give the slots back; nothing of this batch was written."""
+        self._store.vault.rewind(self._first_slot)
+
+
+def shredded(part: SealedPart) -> PartUnreadable:
+    """What unsealing raises when there is no ciphertext any more."""
+    return PartUnreadable(part.owner_seq, part.part, "purged")
+
+

@@ -1,0 +1,78 @@
+"""session_open and session_close (contract §4.8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daemon.commands.building import Building
+from daemon.decision import Draft
+from daemon.prepare import UNSET, parse_session, parse_time
+from daemon.refusal import Reason, Refused
+from daemon.wire.times import format_ms
+from journal import events
+from journal.codes import SessionCause
+from journal.particulars import Particulars, encode
+from journal.tsid import format_tsid
+from projections.rows import SessionRow
+
+
+def _at(building: Building, params: Any) -> int:
+    return building.view.now_ms if params.at is UNSET else parse_time("at", params.at)[0]
+
+
+def session_open(building: Building, params: Any) -> dict[str, Any]:
+    """Find, reopen or open the session with this natural key. Idempotent on it."""
+    building.refuse_in_maintenance()
+    at_ms = _at(building, params)
+    number, key_hash = building.find_session(params.agent, params.key) if building.tenant else (0, b"")
+    if not number:
+        building.begin_tenant()
+        _, key_hash = building.find_session(params.agent, params.key)
+        producer = 0
+        if params.producer is not UNSET:
+            p = params.producer
+            producer = building.producer(p.agent, p.model, p.version, p.extractor)
+        particulars = None
+        if params.project is not UNSET or params.subject is not UNSET:
+            particulars = encode(
+                Particulars(
+                    project=None if params.project is UNSET else params.project,
+                    subject=None if params.subject is UNSET else params.subject,
+                )
+            )
+        number, row = building.open_session(
+            params.agent, params.key, key_hash, at_ms, producer, particulars
+        )
+        return _opened(row, created=True, reopened=False)
+    row = building.session(number)
+    if row.closed_at >= 0 or building.is_stale(row):
+        row = building.revive(number, SessionCause.OPEN, at_ms)
+        return _opened(row, created=False, reopened=True)
+    if at_ms > row.last_at:
+        building.add(Draft(events.SessionTouched(number=number, at=at_ms)))
+    return _opened(row, created=False, reopened=False)
+
+
+def _opened(row: SessionRow, *, created: bool, reopened: bool) -> dict[str, Any]:
+    return {
+        "session": f"session:{format_tsid(row.id)}",
+        "activation": row.activation,
+        "created": created,
+        "reopened": reopened,
+        "opened_at": format_ms(row.opened_at),
+    }
+
+
+def session_close(building: Building, params: Any) -> dict[str, Any]:
+    """Close a session. The first time stands."""
+    building.refuse_in_maintenance()
+    tsid = parse_session("session", params.session)
+    number = building.view.session_number(building.tenant, tsid) if building.tenant else None
+    if number is None:
+        raise Refused(Reason.NOT_FOUND, "no such session", parameter="session")
+    row = building.session(number)
+    if row.closed_at >= 0:
+        return {"closed_at": format_ms(row.closed_at), "already_closed": True}
+    at_ms = _at(building, params)
+    building.add(Draft(events.SessionClosed(number=number, at=at_ms)))
+    return {"closed_at": format_ms(at_ms), "already_closed": False}

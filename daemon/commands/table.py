@@ -1,0 +1,113 @@
+"""Which function prepares and decides which writing verb. The one way from a call to its drafts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from daemon.caller import Caller
+from daemon.commands import lifecycle, remember, sessions, tombstones
+from daemon.commands.building import Building
+from daemon.commands.keys import answer_keyed, keyed_draft
+from daemon.prepare import UNSET, key_hash, request_digest
+from daemon.refusal import Refused
+
+Decide = Callable[[Building, Any], dict[str, Any]]
+
+_DECIDE: dict[str, Decide] = {
+    "forget": tombstones.forget,
+    "recover": tombstones.recover,
+    "session_open": sessions.session_open,
+    "session_close": sessions.session_close,
+    "lifecycle": lifecycle.lifecycle,
+}
+
+
+class Keyed(NamedTuple):
+    """The keyed hash of an idempotency key and the digest of its request."""
+
+    key: bytes
+    digest: bytes
+
+
+class PreparedWrite(NamedTuple):
+    """A write that needs nothing more but the store. `items` are those of a batch."""
+
+    verb: str
+    tenant: str
+    params: Any
+    memory: remember.Prepared | None = None
+    items: tuple[remember.Prepared | Refused, ...] = ()
+    keyed: Keyed | None = None
+
+
+def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes) -> PreparedWrite:
+    """Everything about a write that needs no store. Raises Refused."""
+    if verb == "remember":
+        return PreparedWrite(
+            verb, tenant, params, memory=remember.prepare(params, tenant, caller.via, hash_key)
+        )
+    keyed = None
+    if params.idempotency_key is not UNSET:
+        keyed = Keyed(
+            key_hash(hash_key, tenant, params.idempotency_key), request_digest(hash_key, verb, params)
+        )
+    items: tuple[remember.Prepared | Refused, ...] = ()
+    if verb == "remember_many":
+        items = _prepare_items(params, tenant, caller, hash_key)
+    return PreparedWrite(verb, tenant, params, items=items, keyed=keyed)
+
+
+def _prepare_items(
+    params: Any, tenant: str, caller: Caller, hash_key: bytes
+) -> tuple[remember.Prepared | Refused, ...]:
+    prepared: list[remember.Prepared | Refused] = []
+    for index, item in enumerate(params.items):
+        try:
+            prepared.append(remember.prepare(item, tenant, caller.via, hash_key))
+        except Refused as refused:
+            refused.data["index"] = index
+            if params.atomic:
+                raise
+            prepared.append(refused)
+    return tuple(prepared)
+
+
+def decide(building: Building, write: PreparedWrite) -> dict[str, Any]:
+    """Decide any write but a batch that isn't atomic. Raises Refused."""
+    if write.memory is not None:
+        return remember.decide(building, write.memory)
+    keyed = write.keyed
+    if keyed is not None and building.tenant:
+        seq = building.view.answered(building.tenant, keyed.key)
+        if seq is not None:
+            return answer_keyed(building.view, seq, keyed.digest)
+    if write.verb == "remember_many":
+        result = _decide_items(building, write.items)
+    else:
+        result = _DECIDE[write.verb](building, write.params)
+    if keyed is not None and building.tenant:
+        about = tuple(building.kinds) or _about(write)
+        building.add(keyed_draft(keyed.key, keyed.digest, result, about))
+    return result
+
+
+def _about(write: PreparedWrite) -> tuple[int, ...]:
+    return tombstones.about(write.params) if write.verb in ("forget", "recover") else ()
+
+
+def _decide_items(
+    building: Building, items: tuple[remember.Prepared | Refused, ...]
+) -> dict[str, Any]:
+    results: list[dict[str, Any]] = []
+    refs: list[tuple[int, int]] = []
+    for index, item in enumerate(items):
+        assert not isinstance(item, Refused)
+        try:
+            result = remember.decide(building, item, refs)
+        except Refused as refused:
+            refused.data["index"] = index
+            raise
+        results.append(result)
+        refs.append(remember.ref_of(result))
+    return {"results": results}

@@ -1,0 +1,107 @@
+"""forget and recover: the tombstone and its way back (contract §4.6, ERASURE §1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daemon.commands.building import Building
+from daemon.decision import Draft
+from daemon.prepare import UNSET, parse_memory
+from daemon.refusal import Reason, Refused
+from daemon.wire.times import format_ms
+from journal import events
+from journal.codes import EdgeType, Mark, Part
+from journal.tsid import memory_ref, parse_memory_ref
+from projections import edges
+from projections.rows import MemoryRow
+
+RECOVERED_STRENGTH = 0.2
+_WORDS = int(Part.WORDS)
+
+
+def _words(note: Any) -> tuple[tuple[int, bytes], ...]:
+    return () if note is UNSET else ((_WORDS, note.encode()),)
+
+
+def _find(building: Building, ref: str) -> tuple[int, int, MemoryRow | None]:
+    kind, tsid = parse_memory("id", ref)
+    row = building.view.memory(building.tenant, tsid) if building.tenant else None
+    if row is not None and row.kind != kind:
+        row = None
+    return kind, tsid, row
+
+
+def _children(building: Building, tsid: int) -> list[tuple[int, int]]:
+    found = edges.incoming(building.view.state, tsid, int(EdgeType.DERIVED_FROM))
+    return [(kind, child) for _, kind, child in found]
+
+
+def forget(building: Building, params: Any) -> dict[str, Any]:
+    """Tombstone a memory. An unknown one is found=false; a second time changes nothing."""
+    building.refuse_in_maintenance()
+    kind, tsid, row = _find(building, params.id)
+    if row is None:
+        return {"found": False, "tombstoned_at": None, "flagged": []}
+    if row.dead:
+        return {"found": True, "tombstoned_at": format_ms(row.dead_at), "flagged": []}
+    if row.has(Mark.PROTECTED):
+        raise Refused(Reason.CONFLICT, "a protected memory can't be forgotten", ids=[params.id])
+    flagged = tuple(_children(building, tsid))
+    building.add(
+        Draft(events.Forgotten(memory=(kind, tsid), strength=0.0, flagged=flagged), _words(params.note))
+    )
+    return {
+        "found": True,
+        "tombstoned_at": format_ms(building.view.now_ms),
+        "flagged": [memory_ref(*ref) for ref in flagged],
+    }
+
+
+def recover(building: Building, params: Any) -> dict[str, Any]:
+    """Lift the tombstone: forgotten comes back at strength .2, pruned as it was."""
+    building.refuse_in_maintenance()
+    kind, tsid, row = _find(building, params.id)
+    if row is None:
+        raise Refused(Reason.NOT_FOUND, "no such memory", parameter="id")
+    if row.has(Mark.PURGED):
+        raise Refused(Reason.CONFLICT, "a purged memory can't come back", ids=[params.id], current="purged")
+    mark = Mark.FORGOTTEN if row.has(Mark.FORGOTTEN) else Mark.PRUNED
+    if not row.has(mark):
+        raise Refused(Reason.CONFLICT, "the memory is neither forgotten nor pruned", ids=[params.id])
+    strength = RECOVERED_STRENGTH if mark is Mark.FORGOTTEN else row.strength
+    cleared = _flagged_by(building, tsid) if mark is Mark.FORGOTTEN else ()
+    building.add(
+        Draft(
+            events.Recovered(
+                memory=(kind, tsid), mark=int(mark), old_strength=row.strength, new_strength=strength,
+                cleared=cleared,
+            ),
+            _words(params.note),
+        )
+    )  # fmt: skip
+    return {
+        "id": params.id,
+        "strength": {"old": row.strength, "new": strength},
+        "confidence": {"old": row.confidence, "new": row.confidence},
+        "flags_set": [],
+        "flags_cleared": [memory_ref(*ref) for ref in cleared],
+    }
+
+
+def _flagged_by(building: Building, tsid: int) -> tuple[tuple[int, int], ...]:
+    """The children whose open flag came from this memory: those of its derivatives that are flagged."""
+    state = building.view.state
+    flagged = []
+    for kind, child in _children(building, tsid):
+        row = state.memory(child)
+        if row is not None and row.flags:
+            flagged.append((kind, child))
+    return tuple(flagged)
+
+
+def about(params: Any) -> tuple[int, ...]:
+    """The memory a keyed answer speaks of."""
+    try:
+        return (parse_memory_ref(params.id)[1],)
+    except ValueError:
+        return ()

@@ -1,0 +1,246 @@
+"""The writer: one thread that owns every write transaction.
+
+It takes the prepared writes that wait (at most 512, at most 8 MiB of text), admits them one by one, commits
+the journal (fsync), then the projections (no fsync), publishes to the working set, and answers. After a
+failed journal commit the outcome is unknown: the callers are told so and the process must end (`failed`).
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from daemon.admission import Admission
+from daemon.caller import Caller
+from daemon.commands.building import Building
+from daemon.commands.table import PreparedWrite, decide
+from daemon.moment import Moment
+from daemon.refusal import Reason, Refused
+from daemon.view import View
+from journal.errors import NoctuaryFault, PartUnreadable
+from journal.events import SealedPart
+from journal.record import Actor, Record
+from journal.sealing import keyed_hash
+from journal.store import Store
+from journal.tsid import TsidSource
+from projections.state import State
+from projections.store import ProjectionStore
+from projections.workingset import WorkingSet
+
+BATCH_WRITES = 512
+BATCH_BYTES = 8 << 20
+QUEUE_WRITES = 65_536
+
+
+class Job(NamedTuple):
+    """A prepared write and where its answer goes."""
+
+    write: PreparedWrite
+    caller: Caller
+    correlation: str | None
+    call: Any
+    size_bytes: int
+
+
+Answer = tuple[Any, "dict[str, Any] | Refused"]
+Deliver = Callable[[list[Answer]], None]
+
+
+class Writer:
+    """Owns the journal and the projections for writing."""
+
+    def __init__(
+        self,
+        store: Store,
+        projections: ProjectionStore,
+        names: WorkingSet,
+        moment: Moment,
+        deliver: Deliver,
+        node: int,
+    ) -> None:
+        self._store = store
+        self._projections = projections
+        self._names = names
+        self._moment = moment
+        self._deliver = deliver
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._tsids = TsidSource(node, projections.counters.tsid)
+        self._thread = threading.Thread(target=self._run, name="writer")
+        self.failed: BaseException | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, job: Job) -> None:
+        """Queue a write. Raises Refused (overloaded) when too many wait."""
+        if self.failed is not None:
+            raise unknown_outcome()
+        if self._queue.qsize() >= QUEUE_WRITES:
+            raise Refused(Reason.OVERLOADED, "too many writes wait", retry_after_ms=100)
+        self._queue.put(job)
+
+    def stop(self) -> None:
+        """Answer everything that waits, then end the thread."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            first = self._queue.get()
+            if first is None:
+                return
+            jobs, ends = self._gather(first)
+            try:
+                answers = self._batch(jobs)
+            except BaseException as error:
+                self._fail(error, jobs)
+                return
+            self._deliver(answers)
+            if ends:
+                return
+
+    def _gather(self, first: Job) -> tuple[list[Job], bool]:
+        jobs = [first]
+        size_bytes = first.size_bytes
+        while len(jobs) < BATCH_WRITES and size_bytes < BATCH_BYTES:
+            try:
+                job = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if job is None:
+                return jobs, True
+            jobs.append(job)
+            size_bytes += job.size_bytes
+        return jobs, False
+
+    def _fail(self, error: BaseException, jobs: list[Job]) -> None:
+        """Nothing may be written any more: what was in flight has an unknown outcome."""
+        self.failed = error
+        answers: list[Answer] = [(job.call, unknown_outcome()) for job in jobs]
+        while True:
+            try:
+                job = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if job is not None:
+                answers.append((job.call, unknown_outcome()))
+        self._deliver(answers)
+
+    def _batch(self, jobs: list[Job]) -> list[Answer]:
+        """Admit and commit a batch; the answers, in order. Raises StoreIO."""
+        answers: list[Answer | None] = [None] * len(jobs)
+        broken: set[int] = set()
+        with self._projections.snapshot() as snapshot, self._store.env.read() as journal_txn:
+            while True:
+                state = State(snapshot, self._projections.counters.copy(), self._store.log.head())
+                admission = self._admission(state, journal_txn)
+                failed = self._admit_all(admission, jobs, answers, broken)
+                if failed is None:
+                    break
+                # Built anew without the write whose fold failed: it costs only itself.
+                admission.abandon()
+                broken.add(failed)
+            if not admission.bodies:
+                return [answer for answer in answers if answer is not None]
+            changes = state.finish()
+        head = admission.commit()
+        self._names.publish(admission.pending)
+        self._projections.commit(changes, state.counters, head)
+        return [answer for answer in answers if answer is not None]
+
+    def _admission(self, state: State, journal_txn: Any) -> Admission:
+        log = self._store.log
+        hash_key = self._store.vault.hash_key
+        pending = WorkingSet()
+        holder: list[Admission] = []
+
+        def record(seq: int) -> Record | None:
+            return holder[0].record(seq) or log.get(journal_txn, seq)
+
+        def unseal(part: SealedPart) -> bytes:
+            sealed = holder[0].sealed_bytes(part.owner_seq, part.part)
+            if sealed is None:
+                sealed = log.sealed(journal_txn, part.owner_seq, part.part)
+            if sealed is None:
+                raise PartUnreadable(part.owner_seq, part.part, "purged")
+            return self._store.sealer.open(part.slot, part.part, sealed)
+
+        view = View(
+            state, self._names, pending, self._tsids, self._moment.now_ms(),
+            lambda person, *pieces: keyed_hash(hash_key, person, *pieces),
+            record, unseal, self._moment.zone_name, self._moment.local_day,
+        )  # fmt: skip
+        admission = Admission(self._store, state, view, pending)
+        holder.append(admission)
+        return admission
+
+    def _admit_all(
+        self, admission: Admission, jobs: list[Job], answers: list[Answer | None], broken: set[int]
+    ) -> int | None:
+        """Admit every job; the index of one whose fold failed, or None."""
+        for index, job in enumerate(jobs):
+            if index in broken:
+                answers[index] = (job.call, Refused(Reason.INTERNAL, "the write could not be folded"))
+                continue
+            try:
+                answers[index] = (job.call, self._admit(admission, job))
+            except Refused as refused:
+                answers[index] = (job.call, refused)
+            except (NoctuaryFault, LookupError, ValueError, TypeError, AttributeError):
+                return index
+        return None
+
+    def _admit(self, admission: Admission, job: Job) -> dict[str, Any]:
+        write = job.write
+        caller = job.caller
+        actor = Actor(caller.uid, int(caller.role), int(caller.via))
+        if write.verb == "remember_many" and not write.params.atomic and write.keyed is None:
+            return {"results": self._admit_items(admission, job, actor)}
+        building = Building(admission.view, write.tenant, caller.uid)
+        result = decide(building, write)
+        admission.admit(building, actor, write.verb, job.correlation)
+        return result
+
+    def _admit_items(self, admission: Admission, job: Job, actor: Actor) -> list[dict[str, Any]]:
+        """Each item a command of its own: one that is refused leaves the others."""
+        from daemon.commands import remember
+
+        write = job.write
+        results: list[dict[str, Any]] = []
+        refs: list[tuple[int, int] | None] = []
+        for index, item in enumerate(write.items):
+            try:
+                if isinstance(item, Refused):
+                    raise item
+                building = Building(admission.view, write.tenant, job.caller.uid)
+                result = remember.decide(building, item, refs)
+                admission.admit(building, actor, write.verb, job.correlation)
+                refs.append(remember.ref_of(result))
+                results.append(result)
+            except Refused as refused:
+                refused.data["index"] = index
+                refs.append(None)
+                results.append({"error": error_data(refused)})
+        return results
+
+
+def error_data(refused: Refused) -> dict[str, Any]:
+    """A refusal as it stands in the result of one item."""
+    return {
+        "code": refused.reason.code,
+        "message": refused.message,
+        "data": {
+            "reason": refused.reason.wire,
+            "retryable": refused.reason.retryable,
+            **refused.data,
+        },
+    }
+
+
+def unknown_outcome() -> Refused:
+    return Refused(
+        Reason.UNKNOWN_OUTCOME,
+        "the journal could not be written; ask again with the same idempotency key",
+    )

@@ -1,0 +1,178 @@
+"""Verifying: a sound journal has no finding, each damage has its own, and the walk goes on behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from journal.log import Log, MetaState, sealed_key
+from journal.record import encode_body, encode_value, seq_key
+from journal.verify import Progress, Verification, verify_in_child, verify_log, verify_state, walk_log
+from tests.journal.making import append_memories, memory, open_journal, purge, record
+
+Damage = Callable[[lmdb.Transaction, Log], object]
+
+
+def fill(log: Log) -> None:
+    """Records 1 to 10, of which 9 purges 2 and takes its ciphertext with it."""
+    append_memories(log, 8)
+    log.append([encode_body(record(9, purge(memory(2))))], [], log.state, [9], [sealed_key(2, 1)])
+    append_memories(log, 1)
+
+
+def verified(state_dir: Path, damage: Damage | None = None) -> Verification:
+    with open_journal(state_dir) as log:
+        fill(log)
+        if damage is not None:
+            with log.env.write() as txn:
+                damage(txn, log)
+        return verify_log(log)
+
+
+def test_a_sound_journal_has_no_finding(tmp_path: Path) -> None:
+    found = verified(tmp_path)
+    assert found.findings == ()
+    assert found.records == 10
+    with open_journal(tmp_path, readonly=True) as log:
+        assert found.head == log.head()
+
+
+def test_an_empty_journal_has_no_finding(tmp_path: Path) -> None:
+    with open_journal(tmp_path) as log:
+        assert verify_log(log) == Verification(log.head(), 0, ())
+
+
+def flip(database: str, key: bytes, place: int = -1) -> Damage:
+    def damage(txn: lmdb.Transaction, log: Log) -> None:
+        db = log.env.db(database)
+        value = bytearray(bytes(txn.get(key, b"", db=db)))
+        value[place] ^= 1
+        txn.put(key, bytes(value), db=db)
+
+    return damage
+
+
+def drop(database: str, key: bytes) -> Damage:
+    return lambda txn, log: txn.delete(key, db=log.env.db(database))
+
+
+def put(database: str, key: bytes, value: bytes) -> Damage:
+    return lambda txn, log: txn.put(key, value, db=log.env.db(database))
+
+
+def replace_by_a_sound_row(txn: lmdb.Transaction, log: Log) -> None:
+    """Row 4 becomes one whose CRC holds, as from another time: only the chain tells."""
+    value, _ = encode_value(b"?" * 32, encode_body(record(4, memory(4))))
+    txn.put(seq_key(4), value, db=log.env.db("records"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (flip("records", seq_key(4)), [("record_damaged", 4)]),
+        (flip("records", seq_key(4), 0), [("record_damaged", 4)]),
+        (drop("records", seq_key(4)), [("record_missing", 4)]),
+        (put("records", seq_key(3) + b"x", b"?"), [("record_key", None)]),
+        (put("records", seq_key(1 << 50), b"?"), [("record_order", None)]),
+        (replace_by_a_sound_row, [("chain_broken", 4), ("chain_broken", 5)]),
+        (flip("sealed", sealed_key(4, 1)), [("sealed_damaged", 4)]),
+        (drop("sealed", sealed_key(4, 1)), [("sealed_missing", 4)]),
+        (put("sealed", sealed_key(4, 2), b"?"), [("sealed_unnamed", None)]),
+        (drop("meta", b"purge" + seq_key(9)), [("purge_unlisted", 9)]),
+        (flip("meta", b"purge" + seq_key(9)), [("meta_damaged", None)]),
+    ],
+)
+def test_each_damage_is_found_where_it_is(
+    tmp_path: Path, damage: Damage, expected: list[tuple[str, int | None]]
+) -> None:
+    found = verified(tmp_path, damage)
+    assert [(finding.code, finding.seq) for finding in found.findings] == expected
+    assert all(finding.what and finding.action for finding in found.findings)
+    assert found.head is not None
+    assert found.head.seq == 10
+
+
+def test_two_damages_are_two_findings(tmp_path: Path) -> None:
+    def both(txn: lmdb.Transaction, log: Log) -> None:
+        flip("records", seq_key(3))(txn, log)
+        flip("records", seq_key(7))(txn, log)
+
+    found = verified(tmp_path, both)
+    damaged = [finding.seq for finding in found.findings if finding.code == "record_damaged"]
+    assert damaged == [3, 7]
+    assert found.records == 8
+
+
+def test_a_state_that_is_ahead_of_the_head_is_found(tmp_path: Path) -> None:
+    with open_journal(tmp_path) as log:
+        append_memories(log, 2)
+        log.append([], [], MetaState(vault_next=3, owner_seq=2, opened_seq=7))
+        assert [finding.code for finding in verify_log(log).findings] == ["state"]
+
+
+def test_progress_is_told_after_each_chunk(tmp_path: Path) -> None:
+    with open_journal(tmp_path) as log:
+        fill(log)
+        assert list(walk_log(log, size=4)) == [Progress(4, 10), Progress(8, 10), Progress(10, 10)]
+        assert list(walk_log(log, from_seq=3, to_seq=6)) == [Progress(6, 6)]
+
+
+def test_a_range_is_verified_against_the_record_before_it(tmp_path: Path) -> None:
+    with open_journal(tmp_path) as log:
+        fill(log)
+        with log.env.write() as txn:
+            replace_by_a_sound_row(txn, log)
+        assert [finding.seq for finding in verify_log(log, 5, 8).findings] == [5]
+        assert verify_log(log, 6, 8).findings == ()
+
+
+def test_the_child_finds_what_this_process_finds(tmp_path: Path) -> None:
+    found = verified(tmp_path)
+    assert verify_in_child(tmp_path) == found == verify_state(tmp_path)
+
+
+def test_the_child_prints_json_and_exits_with_65_for_damage(tmp_path: Path) -> None:
+    verified(tmp_path, flip("records", seq_key(4)))
+    child = subprocess.run(
+        [sys.executable, "-m", "journal.verify", str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        check=False,
+    )
+    assert child.returncode == os.EX_DATAERR
+    assert json.loads(child.stdout)["findings"][0]["seq"] == 4
+
+
+def test_a_truncated_journal_is_a_finding(tmp_path: Path) -> None:
+    verified(tmp_path)
+    os.truncate(tmp_path / "journal" / "data.mdb", 3 * 4096)
+    assert [finding.code for finding in verify_in_child(tmp_path).findings] == ["journal_unreadable"]
+
+
+def test_a_journal_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
+    assert [finding.code for finding in verify_in_child(tmp_path).findings] == ["journal_unreadable"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pages_in_disorder_are_a_finding_and_never_the_end_of_this_process(tmp_path: Path) -> None:
+    """Overwriting each page's head in turn makes LMDB complain, read wrongly, or end the child."""
+    with open_journal(tmp_path) as log:
+        append_memories(log, 60)
+    data = tmp_path / "journal" / "data.mdb"
+    whole = data.read_bytes()
+    codes: set[str] = set()
+    for page in range(2, len(whole) // 4096):
+        for first, last in ((8, 32), (16, 416)):
+            damaged = bytearray(whole)
+            damaged[page * 4096 + first : page * 4096 + last] = b"\xff" * (last - first)
+            data.write_bytes(damaged)
+            codes.update(finding.code for finding in verify_in_child(tmp_path).findings)
+    assert "child_died" in codes
+    assert "child_failed" not in codes
