@@ -7,11 +7,12 @@ next memory of the partition gets.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, timedelta
 
 import msgspec
 
 from journal import events
-from journal.codes import PartitionState
+from journal.codes import PartitionState, Tier
 from journal.record import Record
 from projections import rows, tables
 from projections.state import KEY32, State
@@ -92,3 +93,11 @@ FOLDS: dict[type, Callable[..., None]] = {
     events.PartitionOpened: opened,
     events.PartitionChanged: changed,
 }
+
+
+def name_of(row: PartitionRow) -> str:
+    """`<day>[.n]`, `semantic` or `procedural`."""
+    if row.day is None:
+        return Tier(row.tier).wire
+    day = (date(1970, 1, 1) + timedelta(days=row.day)).isoformat()
+    return f"{day}.{row.part}" if row.part else day

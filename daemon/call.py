@@ -1,0 +1,26 @@
+"""One write on its way through the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from daemon.caller import Caller
+from daemon.refusal import Refused
+
+Outcome = msgspec.Struct | dict[str, Any] | Refused
+
+
+class Call(NamedTuple):
+    """`reply` is called once, on the loop's thread, with the result or the refusal."""
+
+    method: str
+    params: Any
+    caller: Caller
+    reply: Callable[[Outcome], None]
+
+
+Deliver = Callable[[list[tuple[Call, Outcome]]], None]
+"""What the writer calls once a batch, from its own thread."""

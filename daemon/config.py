@@ -1,0 +1,192 @@
+"""The configuration: defaults, a TOML file over them, `NOCTUARY_*` over that, flags over all.
+
+| key | type | default | unit | range |
+|---|---|---|---|---|
+| state | path | place of the service or the user | | |
+| socket | path | place of the service or the user | | at most 107 bytes |
+| socket_group | name or number | none | | an existing group |
+| zone | text | UTC | | an IANA zone |
+| node | integer | 0 | | 0..1023 |
+| log_level | text | info | | debug, info, warning, error |
+| half_line_s | number | 30 | seconds | 0.1..3600 |
+| stuck_client_s | number | 30 | seconds | 0.1..3600 |
+| stop_within_s | number | 20 | seconds | 0.1..3600 |
+
+`[[peer]]` has uid or group, tenant, role, and reads, writes, grants. An unknown key is an error.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import Meta
+
+from daemon.peers import OVERFLOW_ID, PeerEntry
+from daemon.wire.vocabulary import TenantName
+from journal.codes import CallerRole
+from journal.errors import BadConfiguration
+
+Seconds = Annotated[float, Meta(ge=0.1, le=3600.0)]
+PREFIX = "NOCTUARY_"
+_NOT_SETTINGS = frozenset({"NOCTUARY_CONFIG", "NOCTUARY_TENANT"})  # for clients, and where the file is
+
+
+class PeerTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    tenant: TenantName
+    role: Literal["agent", "auditor", "operator"]
+    uid: Annotated[int, Meta(ge=0, le=(1 << 32) - 1)] | None = None
+    group: str | int | None = None
+    reads: list[TenantName] = []
+    writes: list[TenantName] = []
+    grants: list[Literal["content", "purge", "export"]] = []
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The effective configuration. `sources` says of each key where its value came from."""
+
+    state: str
+    socket: str
+    socket_group: str | int | None = None
+    zone: str = "UTC"
+    node: Annotated[int, Meta(ge=0, le=1023)] = 0
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    half_line_s: Seconds = 30.0
+    stuck_client_s: Seconds = 30.0
+    stop_within_s: Seconds = 20.0
+    peer: list[PeerTable] = []
+    sources: dict[str, str] = {}
+
+    @property
+    def peers(self) -> tuple[PeerEntry, ...]:
+        return tuple(_entry(table) for table in self.peer)
+
+    @property
+    def socket_gid(self) -> int | None:
+        return None if self.socket_group is None else _gid("socket_group", self.socket_group)
+
+
+KEYS = tuple(name for name in Config.__struct_fields__ if name != "sources")
+RELOADABLE = frozenset({"peer"})
+
+
+def default_state(environ: Mapping[str, str]) -> str:
+    if "STATE_DIRECTORY" in environ:
+        return environ["STATE_DIRECTORY"].split(":")[0]
+    if os.geteuid() == 0:
+        return "/var/lib/noctuary"
+    home = environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return f"{home}/noctuary"
+
+
+def default_socket(environ: Mapping[str, str]) -> str:
+    if "RUNTIME_DIRECTORY" in environ:
+        return f"{environ['RUNTIME_DIRECTORY'].split(':')[0]}/noctuary.sock"
+    runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    if os.path.isdir(runtime):
+        return f"{runtime}/noctuary/noctuary.sock"
+    return "/run/noctuary/noctuary.sock"
+
+
+def find_file(flag: str | None, environ: Mapping[str, str]) -> Path | None:
+    """The configuration file. One that was named must be there."""
+    named = flag or environ.get("NOCTUARY_CONFIG")
+    if named:
+        return Path(named)
+    home = environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    places = (Path(home, "noctuary/noctuary.toml"), Path("/etc/noctuary/noctuary.toml"))
+    return next((place for place in places if place.is_file()), None)
+
+
+def load_config(
+    file: str | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Config:
+    """The effective configuration. Raises BadConfiguration, naming the key."""
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {"state": default_state(environ), "socket": default_socket(environ)}
+    sources = dict.fromkeys(KEYS, "default")
+    path = find_file(file, environ)
+    if path is not None:
+        _lay_over(values, sources, _read_file(path), f"file:{path}")
+    _lay_over(values, sources, _from_environ(environ), "environment")
+    _lay_over(values, sources, {k: v for k, v in (flags or {}).items() if v is not None}, "flag")
+    try:
+        config = msgspec.convert({**values, "sources": sources}, Config, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadConfiguration(f"configuration: {error}") from None
+    _check(config)
+    return config
+
+
+def _lay_over(values: dict[str, Any], sources: dict[str, str], over: dict[str, Any], source: str) -> None:
+    for key, value in over.items():
+        if key not in KEYS:
+            raise BadConfiguration(f"configuration: there is no key {key} ({source})")
+        values[key] = value
+        sources[key] = source
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise BadConfiguration(f"configuration file {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise BadConfiguration(f"configuration file {path}: {error}") from None
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in environ.items()
+        if name.startswith(PREFIX) and name not in _NOT_SETTINGS
+    }
+
+
+def _check(config: Config) -> None:
+    try:
+        ZoneInfo(config.zone)
+    except (KeyError, ValueError, OSError):
+        raise BadConfiguration("configuration: zone is no IANA zone") from None
+    _ = config.peers, config.socket_gid
+
+
+def _entry(table: PeerTable) -> PeerEntry:
+    if (table.uid is None) == (table.group is None):
+        raise BadConfiguration("configuration: a peer has either uid or group")
+    gid = None if table.group is None else _gid("peer.group", table.group)
+    if OVERFLOW_ID in (table.uid, gid):
+        raise BadConfiguration(f"configuration: {OVERFLOW_ID} can't be mapped")
+    return PeerEntry(
+        role=CallerRole[table.role.upper()],
+        tenant=table.tenant,
+        uid=table.uid,
+        gid=gid,
+        reads=frozenset(table.reads),
+        writes=frozenset(table.writes),
+        grants=frozenset(table.grants),
+    )
+
+
+def _gid(key: str, group: str | int) -> int:
+    if isinstance(group, int) or group.isdecimal():
+        return int(group)
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise BadConfiguration(f"configuration: {key} is no group here") from None
+
+
+def show_config(config: Config, write: Callable[[str], object]) -> None:
+    """One line a key: its value and where it came from."""
+    for key in KEYS:
+        value = msgspec.json.encode(getattr(config, key)).decode()
+        write(f"{key} = {value}  # {config.sources[key]}\n")

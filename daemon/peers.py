@@ -1,0 +1,121 @@
+"""Who is at the other end: the kernel says which uid, the configuration says what it may.
+
+Without entries the daemon's own uid and root are operators, everybody else is nobody. With entries the
+first that fits decides; who fits none is nobody. 65534 is the kernel's word for "unknown" and is nobody
+always.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from typing import Any, NamedTuple
+
+import msgspec
+
+from daemon.caller import DEFAULT_TENANT, Caller
+from daemon.refusal import Reason, Refused
+from daemon.wire.verbs import Verb
+from journal.codes import CallerRole, Via
+
+OVERFLOW_ID = 65534
+_CREDENTIALS = struct.Struct("3i")
+_SO_PEERGROUPS = 59
+
+
+class PeerEntry(msgspec.Struct, frozen=True):
+    """One `[[peer]]` of the configuration; exactly one of `uid` and `gid` is set."""
+
+    role: CallerRole
+    tenant: str
+    uid: int | None = None
+    gid: int | None = None
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    grants: frozenset[str] = frozenset()
+
+
+class Credentials(NamedTuple):
+    uid: int
+    gids: frozenset[int]
+
+
+def read_credentials(connected: socket.socket) -> Credentials:
+    """What the kernel knows about the process that connected."""
+    packed = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _pid, uid, gid = _CREDENTIALS.unpack(packed)
+    try:
+        groups = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4096)
+    except OSError:
+        groups = b""
+    return Credentials(uid, frozenset({gid, *struct.unpack(f"{len(groups) // 4}I", groups)}))
+
+
+class Peers:
+    """The entries in force. `entries` may be replaced at any time; `generation` counts replacements."""
+
+    def __init__(self, entries: tuple[PeerEntry, ...]) -> None:
+        self._entries = entries
+        self._own_uid = os.geteuid()
+        self.generation = 0
+
+    def replace(self, entries: tuple[PeerEntry, ...]) -> None:
+        self._entries = entries
+        self.generation += 1
+
+    def caller(self, credentials: Credentials, via: Via) -> Caller | None:
+        """The rights behind `credentials`; None for nobody."""
+        uid = credentials.uid
+        if uid == OVERFLOW_ID:
+            return None
+        if not self._entries:
+            if uid in (0, self._own_uid):
+                return _operator(uid, via, DEFAULT_TENANT)
+            return None
+        for entry in self._entries:
+            if entry.uid == uid or (entry.gid is not None and entry.gid in credentials.gids):
+                return _mapped(entry, uid, via)
+        return None
+
+
+def _operator(uid: int, via: Via, tenant: str) -> Caller:
+    return Caller(
+        uid=uid,
+        role=CallerRole.OPERATOR,
+        via=via,
+        tenant=tenant,
+        tenants_read=None,
+        tenants_write=None,
+        purge=True,
+        export=True,
+    )
+
+
+def _mapped(entry: PeerEntry, uid: int, via: Via) -> Caller:
+    if entry.role is CallerRole.OPERATOR:
+        return _operator(uid, via, entry.tenant)
+    return Caller(
+        uid=uid,
+        role=entry.role,
+        via=via,
+        tenant=entry.tenant,
+        tenants_read=entry.reads,
+        tenants_write=entry.writes,
+        content=entry.role is CallerRole.AGENT or "content" in entry.grants,
+        purge="purge" in entry.grants,
+        export="export" in entry.grants,
+    )
+
+
+def check_access(verb: Verb, params: Any, caller: Caller) -> None:
+    """Whether `caller` may ask this. Raises Refused: denied, or not_found for another's tenant."""
+    if caller.role not in verb.roles:
+        raise Refused(Reason.DENIED, "this caller may not use this verb")
+    named = [params.tenant] if isinstance(params.tenant, str) else []
+    others = getattr(params, "tenants", None)
+    if isinstance(others, list):
+        named += others
+    may = caller.may_write if verb.writes else caller.may_read
+    if not all(may(tenant) for tenant in named):
+        raise Refused(Reason.NOT_FOUND, "there is no such tenant", parameter="tenant")

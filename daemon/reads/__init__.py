@@ -1,0 +1,1 @@
+"""Questions: each reads one snapshot and changes nothing."""

@@ -1,0 +1,38 @@
+"""Cursors of paged lists: bound to the query they were made for and to the head it was asked at."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from daemon.refusal import Reason, Refused
+
+_CURSOR = struct.Struct(">QQ8s")
+
+
+def _fingerprint(query: str) -> bytes:
+    return blake2b(query.encode(), digest_size=8).digest()
+
+
+def encode_cursor(last: int, head_seq: int, query: str) -> str:
+    """A cursor that goes on behind `last`, in the state of `head_seq`."""
+    packed = _CURSOR.pack(last, head_seq, _fingerprint(query))
+    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def decode_cursor(cursor: Any, query: str, head_seq: int) -> tuple[int, int]:
+    """`(last, head_seq)` in a cursor; without one from the start at this head. Raises Refused."""
+    if cursor is msgspec.UNSET:
+        return 0, head_seq
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        last, made_at, fingerprint = _CURSOR.unpack(base64.urlsafe_b64decode(padded))
+    except (ValueError, struct.error):
+        raise Refused(Reason.INVALID_INPUT, "not a cursor", parameter="cursor") from None
+    if fingerprint != _fingerprint(query):
+        raise Refused(Reason.INVALID_INPUT, "a cursor of another query", parameter="cursor")
+    return last, made_at

@@ -1,0 +1,120 @@
+"""One question's view of the store: the projection snapshot first, the journal second, one tenant.
+
+Invariant: everything it returns belongs to its tenant; unknown and foreign look the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import lmdb
+
+from journal import events
+from journal.codes import Mark, Part
+from journal.errors import DamagedRecord, PartUnreadable
+from journal.events import SealedPart
+from journal.particulars import Particulars, decode_particulars
+from journal.record import Record
+from journal.store import Store
+from projections import names, sessions, tables
+from projections.rows import MemoryRow, SessionRow
+from projections.state import KEY32, State
+from projections.store import ProjectionStore
+from projections.workingset import WorkingSet
+
+
+class Reading:
+    """Reads for one tenant over one snapshot. Not shared between threads."""
+
+    def __init__(
+        self,
+        store: Store,
+        state: State,
+        journal_txn: lmdb.Transaction,
+        names_known: WorkingSet,
+        tenant_name: str,
+        now_ms: int,
+        content: bool,
+    ) -> None:
+        self.store = store
+        self.state = state
+        self.now_ms = now_ms
+        self.content = content
+        self.names = names_known
+        self.tenant_name = tenant_name
+        self.tenant = names_known.tenant_numbers.get(tenant_name, 0)
+        self._txn = journal_txn
+
+    def memory(self, tsid: int, kind: int | None = None) -> MemoryRow | None:
+        """The memory, when it is this tenant's and of that kind."""
+        if not self.tenant:
+            return None
+        row = self.state.memory(tsid)
+        if row is None or row.tenant != self.tenant or (kind is not None and row.kind != kind):
+            return None
+        return row
+
+    def record(self, seq: int) -> Record:
+        """Record `seq`. Raises DamagedRecord, also when it is not there."""
+        record = self.store.log.get(self._txn, seq)
+        if record is None:
+            raise DamagedRecord(seq, "missing")
+        return record
+
+    def genesis(self, row: MemoryRow) -> tuple[Record, events.MemoryCreated]:
+        """The record that created a memory."""
+        record = self.record(row.seq)
+        event = record.event
+        if not isinstance(event, events.MemoryCreated) or record.tenant != self.tenant:
+            raise DamagedRecord(row.seq, "event")
+        return record, event
+
+    def unseal(self, part: SealedPart) -> bytes:
+        """The plaintext of a part. Raises PartUnreadable (purged or damaged)."""
+        sealed = self.store.log.sealed(self._txn, part.owner_seq, part.part)
+        if sealed is None:
+            raise PartUnreadable(part.owner_seq, part.part, "purged" if not part.slot else "damaged")
+        return self.store.sealer.open(part.slot, part.part, sealed)
+
+    def text(self, event: events.MemoryCreated) -> str:
+        part = next((p for p in event.parts if p.part == Part.TEXT), None)
+        return "" if part is None else self.unseal(part).decode()
+
+    def particulars(self, parts: tuple[SealedPart, ...]) -> Particulars:
+        part = next((p for p in parts if p.part == Part.PARTICULARS), None)
+        return Particulars() if part is None else decode_particulars(self.unseal(part))
+
+    def session(self, number: int) -> SessionRow | None:
+        row = self.state.session(number)
+        return row if row is not None and row.tenant == self.tenant else None
+
+    def session_number(self, tsid: int) -> int | None:
+        number = sessions.number_of(self.state, tsid)
+        return number if number is not None and self.session(number) is not None else None
+
+    def producer(self, number: int) -> names.ProducerRow | None:
+        if not number:
+            return None
+        key = KEY32.pack(number)
+        value = self.state.get(tables.PRODUCERS, key)
+        return None if value is None else names.unpack_producer(key, value)
+
+
+@contextmanager
+def reading(
+    store: Store,
+    projections: ProjectionStore,
+    known: WorkingSet,
+    tenant_name: str,
+    now_ms: int,
+    content: bool,
+) -> Iterator[Reading]:
+    """Open one question's view."""
+    with projections.snapshot() as snapshot, store.env.read() as journal_txn:
+        state = State(snapshot, projections.counters, projections.head)
+        yield Reading(store, state, journal_txn, known, tenant_name, now_ms, content)
+
+
+def is_purged(row: MemoryRow) -> bool:
+    return row.has(Mark.PURGED)

@@ -1,0 +1,145 @@
+"""sessions and session: which there are, and one with its turns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daemon.commands.building import LEASE_MS
+from daemon.prepare import UNSET, parse_session
+from daemon.reads.cursors import decode_cursor, encode_cursor
+from daemon.reads.memories import compact
+from daemon.reads.reading import Reading
+from daemon.refusal import Reason, Refused
+from daemon.wire import results as r
+from daemon.wire.times import format_ms
+from journal import events
+from journal.codes import Part
+from journal.errors import DamagedRecord, PartUnreadable
+from journal.tsid import format_tsid
+from projections import sessions, tables
+from projections.rows import SessionRow
+
+IDLE_MS = 30 * 60_000
+
+
+def session_list(reading: Reading, params: Any) -> r.SessionsResult:
+    """The tenant's sessions, oldest first."""
+    query = repr(("sessions", reading.tenant_name, params.agent, params.open))
+    after, head_seq = decode_cursor(params.cursor, query, reading.state.head.seq)
+    page: list[r.SessionListed] = []
+    total = 0
+    last = after
+    more = False
+    for key, _ in reading.state.prefix(tables.SESSIONS, b""):
+        number = int.from_bytes(key, "big")
+        row = reading.session(number) if reading.tenant else None
+        if row is None or row.owner_seq > head_seq or not _wanted(reading, row, params):
+            continue
+        total += 1
+        if number <= after:
+            continue
+        if len(page) == params.limit:
+            more = True
+            continue
+        page.append(listed(reading, row))
+        last = number
+    return r.SessionsResult(
+        sessions=page, next_cursor=encode_cursor(last, head_seq, query) if more else None, total=total
+    )
+
+
+def _wanted(reading: Reading, row: SessionRow, params: Any) -> bool:
+    if params.open is not UNSET and params.open != (state_of(row, reading.now_ms) == "open"):
+        return False
+    return params.agent is UNSET or _opened(reading, row).agent == params.agent
+
+
+def state_of(row: SessionRow, now_ms: int) -> str:
+    """open, stale or closed."""
+    if row.closed_at >= 0:
+        return "closed"
+    return "stale" if now_ms - row.last_at >= LEASE_MS else "open"
+
+
+def _opened(reading: Reading, row: SessionRow) -> events.SessionOpened:
+    event = reading.record(row.owner_seq).event
+    if not isinstance(event, events.SessionOpened):
+        raise DamagedRecord(row.owner_seq, "event")
+    return event
+
+
+def listed(reading: Reading, row: SessionRow) -> r.SessionListed:
+    """One session as lists show it."""
+    return r.SessionListed(**_fields(reading, row))
+
+
+def _fields(reading: Reading, row: SessionRow) -> dict[str, Any]:
+    event = _opened(reading, row)
+    state = state_of(row, reading.now_ms)
+    key = project = subject = None
+    if reading.content:
+        try:
+            name = next((p for p in event.parts if p.part == Part.NAME), None)
+            key = None if name is None else reading.unseal(name).decode()
+            particulars = reading.particulars(event.parts)
+            project, subject = particulars.project, particulars.subject
+        except PartUnreadable:
+            state = "purged"
+    producer = reading.producer(event.producer)
+    return {
+        "session": f"session:{format_tsid(row.id)}",
+        "agent": event.agent,
+        "key": key,
+        "state": state,
+        "activation": row.activation,
+        "turns": row.turns,
+        "opened_at": format_ms(row.opened_at),
+        "last_at": format_ms(row.last_at),
+        "closed_at": format_ms(row.closed_at) if row.closed_at >= 0 else None,
+        "project": project,
+        "subject": subject,
+        "producer": None
+        if producer is None
+        else r.Producer(
+            agent=producer.agent, model=producer.model, version=producer.version, extractor=producer.extractor
+        ),
+    }
+
+
+def session(reading: Reading, params: Any) -> r.SessionResult:
+    """One session; its turns in order when `include` says so."""
+    number = reading.session_number(parse_session("session", params.session))
+    row = None if number is None else reading.session(number)
+    if number is None or row is None:
+        raise Refused(Reason.NOT_FOUND, "no such session", parameter="session")
+    result = r.SessionResult(**_fields(reading, row), sleep=_sleep(row, reading.now_ms))
+    include = () if params.include is UNSET else params.include
+    if "turns" in include:
+        _page_turns(reading, params, number, result)
+    if "passes" in include:
+        result.passes = []
+    if "derived" in include:
+        ids = sessions.other_ids(reading.state, number)
+        rows = ((tsid, reading.memory(tsid)) for tsid in ids)
+        result.derived = [compact(reading, tsid, found) for tsid, found in rows if found is not None]
+    return result
+
+
+def _page_turns(reading: Reading, params: Any, number: int, result: r.SessionResult) -> None:
+    query = repr(("session", reading.tenant_name, params.session))
+    after, head_seq = decode_cursor(params.cursor, query, reading.state.head.seq)
+    turns = sessions.turn_ids(reading.state, number)
+    page = turns[after : after + params.limit]
+    found = ((tsid, reading.memory(tsid)) for tsid in page)
+    result.memories = [compact(reading, tsid, row) for tsid, row in found if row is not None]
+    end = after + len(page)
+    result.total = len(turns)
+    result.next_cursor = encode_cursor(end, head_seq, query) if end < len(turns) else None
+
+
+def _sleep(row: SessionRow, now_ms: int) -> r.SleepEligibility:
+    if not row.turns:
+        return r.SleepEligibility(eligible=False, why_not="no_turns")
+    if row.closed_at < 0 and now_ms - row.last_at < IDLE_MS:
+        return r.SleepEligibility(eligible=False, why_not="session_open")
+    return r.SleepEligibility(eligible=True, why_not=None)

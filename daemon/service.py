@@ -1,0 +1,102 @@
+"""The service: what every front of the daemon calls. Writes go to the writer, reads are answered here.
+
+A verb reaches its code through this one place, whether it came over the socket or from a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from daemon.call import Call, Deliver
+from daemon.caller import Caller
+from daemon.commands.table import prepare
+from daemon.moment import Moment
+from daemon.prepare import UNSET
+from daemon.reads import audit, lineage, memories, sessions
+from daemon.reads.reading import Reading, reading
+from daemon.refusal import Reason, Refused
+from daemon.wire.verbs import VERBS
+from daemon.writer import Job, Writer
+from journal.codes import CallerRole
+from journal.store import Store
+from projections.store import ProjectionStore
+from projections.warming import warm
+from projections.workingset import WorkingSet
+
+_READS: dict[str, Callable[[Reading, Any], msgspec.Struct]] = {
+    "get": memories.get,
+    "list": memories.list_memories,
+    "trace": lineage.trace,
+    "sessions": sessions.session_list,
+    "session": sessions.session,
+}
+
+
+class Service:
+    """One opened store, serving. `start` begins the writer, `stop` answers all that waits."""
+
+    def __init__(
+        self, store: Store, projections: ProjectionStore, moment: Moment, deliver: Deliver, node: int = 0
+    ) -> None:
+        self.store = store
+        self.projections = projections
+        self.moment = moment
+        self._deliver = deliver
+        self.names = WorkingSet()
+        warm(self.names, store, projections)
+        self.writer = Writer(store, projections, self.names, moment, self._answer, node)
+
+    def start(self) -> None:
+        self.writer.start()
+
+    def stop(self) -> None:
+        self.writer.stop()
+
+    def submit(self, call: Call, size_bytes: int = 0) -> None:
+        """Prepare a write and queue it. Raises Refused for what needs no store to be refused."""
+        params = call.params
+        tenant = tenant_of(params, call.caller, writes=True)
+        write = prepare(call.method, params, tenant, call.caller, self.store.vault.hash_key)
+        correlation = None if params.correlation is UNSET else params.correlation
+        self.writer.submit(Job(write, call.caller, correlation, call, size_bytes))
+
+    def _answer(self, answers: list[tuple[Any, Any]]) -> None:
+        done: list[tuple[Call, Any]] = []
+        for call, outcome in answers:
+            if isinstance(outcome, Refused):
+                done.append((call, outcome))
+            else:
+                done.append((call, _as_result(call.method, outcome)))
+        self._deliver(done)
+
+    def read(self, method: str, params: Any, caller: Caller) -> msgspec.Struct:
+        """Answer a question. Safe on any thread. Raises Refused."""
+        tenant = tenant_of(params, caller, writes=False)
+        if method == "audit":
+            return audit.audit(self.store, self.projections, params)
+        content = caller.content or caller.role is not CallerRole.AUDITOR
+        with reading(
+            self.store, self.projections, self.names, tenant, self.moment.now_ms(), content
+        ) as view:
+            return _READS[method](view, params)
+
+
+def _as_result(method: str, outcome: dict[str, Any]) -> msgspec.Struct:
+    """The dict that a decision made, as the verb's result struct."""
+    return msgspec.convert(outcome, VERBS[method].result)
+
+
+def tenant_of(params: Any, caller: Caller, *, writes: bool) -> str:
+    """The tenant a request is about. Outside the caller's lists is `not_found`. Raises Refused."""
+    if params.tenant is UNSET or params.tenant == caller.tenant:
+        return caller.tenant
+    allowed = caller.may_write(params.tenant) if writes else caller.may_read(params.tenant)
+    if not allowed:
+        raise Refused(Reason.NOT_FOUND, "no such tenant", parameter="tenant")
+    tenant: str = params.tenant
+    return tenant
+
+

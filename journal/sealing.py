@@ -1,0 +1,73 @@
+"""Sealing: a part's plaintext to bytes that are nothing without its key, and back; and keyed hashes.
+
+| sealed | size | |
+|---|---|---|
+| nonce | 12 | random |
+| ciphertext | plaintext + 16 | AES-256-GCM under the key of the part's slot |
+
+Associated data: store id (16), slot (u64 big-endian), part (u8), so that a ciphertext that was moved to
+another place does not open. Invariant: the plaintext of a part whose slot is shredded can't be had.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from hashlib import blake2b
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from journal.vault import SlotState, SlotUnreadable, Vault
+
+NONCE_BYTES = 12
+TAG_BYTES = 16
+DIGEST_BYTES = 16
+_NONCE_BLOCK = NONCE_BYTES * 1024
+
+_PLACE = struct.Struct(">QB")
+
+
+class Sealer:
+    """Seals with the slots of a vault. `seal` is for the one writer, `open` for every thread."""
+
+    def __init__(self, vault: Vault, store_id: bytes) -> None:
+        self._vault = vault
+        self._store_id = store_id
+        self._nonces = b""
+        self._nonce_at = 0
+
+    def seal(self, part: int, plaintext: bytes) -> tuple[int, int, bytes, bytes]:
+        """`(slot, plaintext length, digest, nonce and ciphertext)`; takes the vault's next slot."""
+        slot, key = self._vault.take()
+        at = self._nonce_at
+        if at >= len(self._nonces):
+            self._nonces = os.urandom(_NONCE_BLOCK)
+            at = 0
+        self._nonce_at = at + NONCE_BYTES
+        nonce = self._nonces[at : at + NONCE_BYTES]
+        sealed = nonce + AESGCM(key).encrypt(nonce, plaintext, self._store_id + _PLACE.pack(slot, part))
+        return slot, len(plaintext), sealed_digest(sealed), sealed
+
+    def open(self, slot: int, part: int, sealed: bytes) -> bytes:
+        """The plaintext. Raises SlotUnreadable: shredded, or damaged (key or ciphertext)."""
+        key = self._vault.key(slot)
+        place = self._store_id + _PLACE.pack(slot, part)
+        try:
+            return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], place)
+        except (InvalidTag, ValueError) as error:
+            raise SlotUnreadable(slot, SlotState.DAMAGED) from error
+
+
+def sealed_digest(sealed: bytes) -> bytes:
+    """The digest of nonce and ciphertext that a record holds."""
+    return blake2b(sealed, digest_size=DIGEST_BYTES).digest()
+
+
+def keyed_hash(hash_key: bytes, person: bytes, *pieces: bytes, size: int = 16) -> bytes:
+    """BLAKE2b over the pieces, each behind its length; `person` (≤ 16 bytes) keeps uses apart."""
+    state = blake2b(key=hash_key, person=person, digest_size=size)
+    for piece in pieces:
+        state.update(len(piece).to_bytes(8, "little"))
+        state.update(piece)
+    return state.digest()

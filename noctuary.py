@@ -1,0 +1,1848 @@
+"""Client of the noctuary daemon: `Client` and `AsyncClient`. Needs msgspec and nothing else.
+
+One file, so that it can be copied alone. Invariants: results are open (unknown fields are ignored); a
+write is sent again after a broken connection only under an idempotency key, so it is never done twice.
+What stands below the line "generated" comes from the daemon's own types (ops/generate_client.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import select
+import socket as sockets
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    import asyncio
+
+LINE_BYTES = 8 * 1024 * 1024
+ATTEMPTS = 3
+WINDOW = 512  # below the 1024 at which the daemon stops reading
+T = TypeVar("T")
+
+
+class NoctuaryError(Exception):
+    """A refusal of the daemon, or no daemon. `data` has the fields of the contract, never content."""
+
+    reason = "error"
+
+    def __init__(self, message: str, code: int = 0, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.data = dict(data or {})
+
+    @property
+    def retryable(self) -> bool:
+        return bool(self.data.get("retryable", False))
+
+
+class Unreachable(NoctuaryError):
+    """No daemon at the socket, or the connection broke and stayed broken."""
+
+    reason = "unreachable"
+
+
+class ParseError(NoctuaryError):
+    """The line was no JSON."""
+
+    reason = "parse_error"
+
+
+class InvalidRequest(NoctuaryError):
+    """JSON, but no request."""
+
+    reason = "invalid_request"
+
+
+class UnknownMethod(NoctuaryError):
+    """No such verb."""
+
+    reason = "unknown_method"
+
+
+class InvalidInput(NoctuaryError):
+    """A parameter is wrong; `data["parameter"]` names it."""
+
+    reason = "invalid_input"
+
+
+class Internal(NoctuaryError):
+    """A fault of the daemon; the message has an id to look up in its log."""
+
+    reason = "internal"
+
+
+class NotFound(NoctuaryError):
+    """The thing asked about isn't there."""
+
+    reason = "not_found"
+
+
+class Conflict(NoctuaryError):
+    """It contradicts what is there already."""
+
+    reason = "conflict"
+
+
+class ProvenanceError(NoctuaryError):
+    """A source is missing, foreign, of a kind that doesn't fit, or purged."""
+
+    reason = "provenance"
+
+
+class LifecycleError(NoctuaryError):
+    """The tenant's state doesn't allow it."""
+
+    reason = "lifecycle"
+
+
+class LegalHold(NoctuaryError):
+    """Held; it can't be erased."""
+
+    reason = "legal_hold"
+
+
+class Denied(NoctuaryError):
+    """The caller may not."""
+
+    reason = "denied"
+
+
+class TooLarge(NoctuaryError):
+    """A text, a line or a batch is too large."""
+
+    reason = "too_large"
+
+
+class ReadOnly(NoctuaryError):
+    """The store takes no writes now."""
+
+    reason = "read_only"
+
+
+class Damaged(NoctuaryError):
+    """Something at rest can't be read."""
+
+    reason = "damaged"
+
+
+class Quarantined(NoctuaryError):
+    """The memory is quarantined."""
+
+    reason = "quarantined"
+
+
+class Overloaded(NoctuaryError):
+    """Too much at once; `data["retry_after_ms"]` says when to come back."""
+
+    reason = "overloaded"
+
+
+class UnknownOutcome(NoctuaryError):
+    """Whether the write was done isn't known; ask again under the same key."""
+
+    reason = "unknown_outcome"
+
+
+class Unavailable(NoctuaryError):
+    """Not ready yet."""
+
+    reason = "unavailable"
+
+
+ERRORS: dict[str, type[NoctuaryError]] = {kind.reason: kind for kind in NoctuaryError.__subclasses__()}
+
+
+def default_socket() -> str:
+    """Where the daemon is looked for when no path is given."""
+    if path := os.environ.get("NOCTUARY_SOCKET"):
+        return path
+    candidates = []
+    if runtime := os.environ.get("RUNTIME_DIRECTORY"):
+        candidates.append(os.path.join(runtime.split(":")[0], "noctuary.sock"))
+    user = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    candidates.append(os.path.join(user, "noctuary", "noctuary.sock"))
+    last = "/run/noctuary/noctuary.sock"
+    return next((path for path in candidates if os.path.exists(path)), last)
+
+
+class _ErrorBody(msgspec.Struct):
+    code: int
+    message: str
+    data: dict[str, Any] = {}
+
+
+class _Answer(msgspec.Struct):
+    id: int | str | None = None
+    result: msgspec.Raw | None = None
+    error: _ErrorBody | None = None
+
+
+_answers = msgspec.json.Decoder(_Answer)
+_encode = msgspec.json.Encoder().encode
+
+
+def error_of(body: _ErrorBody) -> NoctuaryError:
+    """The exception for an error object of the wire."""
+    kind = ERRORS.get(str(body.data.get("reason")), NoctuaryError)
+    return kind(body.message, body.code, body.data)
+
+
+def _read(line: bytes) -> _Answer:
+    """The answer in a line. One that can't be read breaks the connection like any other fault."""
+    try:
+        return _answers.decode(line)
+    except msgspec.MsgspecError as error:
+        raise ConnectionError(f"an answer that is none: {error}") from error
+
+
+def _unwrap(answer: _Answer, kind: type[T]) -> T:
+    if answer.error is not None:
+        raise error_of(answer.error)
+    return msgspec.json.decode(answer.result if answer.result is not None else b"null", type=kind)
+
+
+def _given(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def keyed(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """`params` with the idempotency keys that make it safe to send them twice."""
+    out = dict(params)
+    if method not in WRITES or "idempotency_key" in out:
+        return out
+    if method == "lifecycle" and not out.keys() & {"state", "enforce"}:
+        return out
+    if method == "remember_many" and out.get("atomic") is False:
+        out["items"] = [{"idempotency_key": str(uuid.uuid4()), **item} for item in out["items"]]
+    else:
+        out["idempotency_key"] = str(uuid.uuid4())
+    return out
+
+
+class _Requests:
+    """What both clients share: numbering, the tenant, the lines."""
+
+    def __init__(self, socket: str | None = None, tenant: str | None = None) -> None:
+        self.socket = socket or default_socket()
+        self.tenant = tenant
+        self._ids = itertools.count(1)
+
+    def _line(self, method: str, params: Mapping[str, Any]) -> tuple[int, bytes]:
+        out = keyed(method, params)
+        if self.tenant is not None:
+            out.setdefault("tenant", self.tenant)
+        number = next(self._ids)
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": out}
+        try:
+            line = _encode(request) + b"\n"
+        except UnicodeEncodeError as error:
+            raise InvalidInput(f"not valid Unicode: {error.reason}") from error
+        if len(line) > LINE_BYTES:
+            raise TooLarge("the request is longer than a line may be", data={"limit": LINE_BYTES})
+        return number, line
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        return Unreachable(f"no noctuary daemon at {self.socket}: {error}")
+
+
+class _Link(_Requests):
+    """One connection, blocking. Not to be shared between threads."""
+
+    def __init__(
+        self, socket: str | None = None, tenant: str | None = None, timeout_s: float | None = 60.0
+    ) -> None:
+        super().__init__(socket, tenant)
+        self.timeout_s = timeout_s
+        self._stream: sockets.socket | None = None
+        self._rest = bytearray()
+
+    def close(self) -> None:
+        """Close the connection; the next call opens a new one."""
+        if self._stream is not None:
+            self._stream.close()
+        self._stream = None
+        self._rest.clear()
+
+    def call(self, method: str, params: Mapping[str, Any], kind: type[T]) -> T:
+        """Any verb by name; the result is read as `kind` (`dict` for the plain JSON)."""
+        number, line = self._line(method, params)
+        return _unwrap(self._send({number: line})[number], kind)
+
+    def call_many(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Any]:
+        """Many calls without waiting in between. Answers in the order of the calls: each a result or
+        a NoctuaryError, which is returned and not raised."""
+        out: list[Any] = []
+        for start in range(0, len(calls), WINDOW):
+            part = calls[start : start + WINDOW]
+            lines = [self._line(method, params) for method, params in part]
+            answers = self._send(dict(lines))
+            for (method, _), (number, _line) in zip(part, lines, strict=True):
+                try:
+                    out.append(_unwrap(answers[number], RESULTS.get(method, dict)))
+                except NoctuaryError as error:
+                    out.append(error)
+        return out
+
+    def _send(self, lines: dict[int, bytes]) -> dict[int, _Answer]:
+        answers: dict[int, _Answer] = {}
+        for attempt in range(ATTEMPTS):
+            left = {number: line for number, line in lines.items() if number not in answers}
+            try:
+                self._exchange(left, answers)
+                return answers
+            except OSError as error:
+                self.close()
+                # A socket that isn't there won't be there a moment later; a broken one may be.
+                absent = isinstance(error, FileNotFoundError | PermissionError | ConnectionRefusedError)
+                if absent or attempt == ATTEMPTS - 1:
+                    raise self._unreachable(error) from error
+            except BaseException:
+                self.close()  # an answer half read must not be taken for the next call's
+                raise
+        raise AssertionError("unreachable")
+
+    def _connected(self) -> sockets.socket:
+        if self._stream is None:
+            stream = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+            try:
+                stream.connect(self.socket)
+            except OSError:
+                stream.close()
+                raise
+            stream.setblocking(False)
+            self._stream = stream
+        return self._stream
+
+    def _exchange(self, lines: dict[int, bytes], answers: dict[int, _Answer]) -> None:
+        """Write and read at once, so that neither side waits for the other with full buffers."""
+        stream = self._connected()
+        out = memoryview(b"".join(lines.values()))
+        waiting = set(lines)
+        while waiting:
+            readable, writable, _ = select.select([stream], [stream] if out else [], [], self.timeout_s)
+            if not readable and not writable:
+                raise TimeoutError("no answer in time")
+            if writable:
+                out = out[stream.send(out) :]
+            if readable:
+                piece = stream.recv(1 << 18)
+                if not piece:
+                    raise ConnectionResetError("the daemon closed the connection")
+                self._take(piece, waiting, answers)
+
+    def _take(self, piece: bytes, waiting: set[int], answers: dict[int, _Answer]) -> None:
+        self._rest += piece
+        if b"\n" not in piece:
+            return
+        *whole, rest = bytes(self._rest).split(b"\n")
+        self._rest = bytearray(rest)
+        for line in whole:
+            answer = _read(line)
+            if answer.error is not None and answer.id is None:
+                raise error_of(answer.error)
+            if isinstance(answer.id, int) and answer.id in waiting:
+                waiting.discard(answer.id)
+                answers[answer.id] = answer
+
+
+class _AsyncLink(_Requests):
+    """One connection under asyncio; calls may run at the same time."""
+
+    def __init__(
+        self, socket: str | None = None, tenant: str | None = None, timeout_s: float | None = 60.0
+    ) -> None:
+        super().__init__(socket, tenant)
+        self.timeout_s = timeout_s
+        self._writer: asyncio.StreamWriter | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._waiting: dict[int, asyncio.Future[_Answer]] = {}
+        self._lock: asyncio.Lock | None = None
+
+    async def close(self) -> None:
+        """Close the connection; the next call opens a new one."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
+        self._fail(ConnectionResetError("closed"))
+
+    async def call(self, method: str, params: Mapping[str, Any], kind: type[T]) -> T:
+        """Any verb by name; the result is read as `kind` (`dict` for the plain JSON)."""
+        number, line = self._line(method, params)
+        return _unwrap(await self._send(number, line), kind)
+
+    async def call_many(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Any]:
+        """Many calls without waiting in between; as `Client.call_many`."""
+        import asyncio
+
+        out: list[Any] = []
+        for start in range(0, len(calls), WINDOW):
+            part = calls[start : start + WINDOW]
+            done = await asyncio.gather(
+                *(self.call(method, params, RESULTS.get(method, dict)) for method, params in part),
+                return_exceptions=True,
+            )
+            for item in done:
+                if isinstance(item, BaseException) and not isinstance(item, NoctuaryError):
+                    raise item
+            out.extend(done)
+        return out
+
+    async def _send(self, number: int, line: bytes) -> _Answer:
+        import asyncio
+
+        for attempt in range(ATTEMPTS):
+            try:
+                writer = await self._connected()
+                future: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+                self._waiting[number] = future
+                writer.write(line)
+                return await asyncio.wait_for(future, self.timeout_s)
+            except OSError as error:
+                absent = isinstance(error, FileNotFoundError | PermissionError | ConnectionRefusedError)
+                if absent or attempt == ATTEMPTS - 1:
+                    raise self._unreachable(error) from error
+            finally:
+                self._waiting.pop(number, None)
+        raise AssertionError("unreachable")
+
+    async def _connected(self) -> asyncio.StreamWriter:
+        import asyncio
+
+        self._lock = self._lock or asyncio.Lock()
+        async with self._lock:
+            if self._writer is None:
+                reader, writer = await asyncio.open_unix_connection(self.socket, limit=LINE_BYTES + 1)
+                self._writer = writer
+                self._task = asyncio.create_task(self._listen(reader, writer))
+            return self._writer
+
+    async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        fault: Exception = ConnectionResetError("the daemon closed the connection")
+        try:
+            while line := await reader.readline():
+                answer = _read(line)
+                if answer.error is not None and answer.id is None:
+                    fault = error_of(answer.error)
+                    break
+                future = self._waiting.get(answer.id) if isinstance(answer.id, int) else None
+                if future is not None and not future.done():
+                    future.set_result(answer)
+        except (OSError, ValueError) as error:
+            fault = ConnectionResetError(str(error))
+        writer.close()
+        if self._writer is writer:
+            self._writer = None
+            self._fail(fault)
+
+    def _fail(self, fault: Exception) -> None:
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(fault)
+
+
+# --- generated by ops/generate_client.py from daemon/wire; do not edit below this line ---
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """The root of all answers."""
+
+
+class WriteResult(Result, kw_only=True):
+    """`duplicate` and `state` are for a request that was done before (PROTOCOL §4)."""
+
+    duplicate: bool | None = None
+    state: str | None = None
+
+
+class Address(Result, kw_only=True):
+    """Address."""
+
+    epoch: int
+    seq: int
+
+
+class Producer(Result, kw_only=True):
+    """Producer."""
+
+    agent: str | None
+    model: str | None
+    version: str | None
+    extractor: str | None
+
+
+class Actor(Result, kw_only=True):
+    """Actor."""
+
+    uid: int
+    role: str
+    via: str
+
+
+class Confidence(Result, kw_only=True):
+    """Confidence."""
+
+    stored: float
+    effective: float
+
+
+class Entity(Result, kw_only=True):
+    """Entity."""
+
+    name: str
+    type: str
+
+
+class External(Result, kw_only=True):
+    """External."""
+
+    kind: str
+    id: str
+    resolvable: bool
+
+
+class Fact(Result, kw_only=True):
+    """Fact."""
+
+    id: str
+    subject: str
+    predicate: str
+    value: str
+    confidence: float | None
+    valid_from: str | None
+    valid_to: str | None
+    source_proposal: str | None
+
+
+class Imported(Result, kw_only=True):
+    """Imported."""
+
+    format: str
+    foreign_id: str | None
+    created_at: str | None
+
+
+class Provenance(Result, kw_only=True):
+    """`get` with include provenance: the chain of one memory."""
+
+    sources: list[Any]
+    evidence: list[Any]
+    dependents: dict[str, Any]
+    supersession: dict[str, Any]
+
+
+class Memory(Result, kw_only=True):
+    """A memory in full."""
+
+    id: str
+    kind: str
+    subtype: str | None = None
+    text: str | None = None
+    status: str
+    marks: list[str] | None = None
+    origin: str | None = None
+    assertable: bool | None = None
+    hedge: str | None = None
+    role: str | None = None
+    speaker: str | None = None
+    session: str | None = None
+    turn: int | None = None
+    producer: Producer | None = None
+    actor: Actor | None = None
+    address: Address | None = None
+    at: str | None = None
+    occurred_at: str | None = None
+    occurred_offset: str | None = None
+    valid_from: str | None = None
+    valid_to: str | None = None
+    verified_at: str | None = None
+    verifications: int | None = None
+    topic: str | None = None
+    tags: list[str] | None = None
+    entities: list[Entity] | None = None
+    subject: str | None = None
+    project: str | None = None
+    source_entity: str | None = None
+    importance: float | None = None
+    strength: float | None = None
+    confidence: Confidence | None = None
+    valence: float | None = None
+    arousal: float | None = None
+    predecessor: str | None = None
+    superseded_by: str | None = None
+    derived_from: list[str | External] | None = None
+    evidence: list[str | External] | None = None
+    processed_into: list[str] | None = None
+    grounded: bool | None = None
+    facts: list[Fact] | None = None
+    metadata: dict[str, Any] | None = None
+    partition: str | None = None
+    soul_version: int | None = None
+    source: External | None = None
+    imported: Imported | None = None
+    provenance: Provenance | None = None
+    cut: bool = False
+    purged_at: str | None = None
+    damaged: bool = False
+    what: str | None = None
+
+
+class RememberResult(Result, kw_only=True):
+    """RememberResult."""
+
+    id: str
+    address: Address
+    duplicate: bool
+    session: str | None
+    turn: int | None
+    notes: list[str]
+    state: str | None = None
+
+
+class ItemError(Result, kw_only=True):
+    """The error of one item of a batch that isn't atomic."""
+
+    code: int
+    message: str
+    data: dict[str, Any]
+
+
+class RefusedItem(Result, kw_only=True):
+    """RefusedItem."""
+
+    index: int
+    error: ItemError
+
+
+class RememberManyResult(WriteResult, kw_only=True):
+    """RememberManyResult."""
+
+    results: list[Any]
+
+
+class GetResult(Result, kw_only=True):
+    """GetResult."""
+
+    memories: list[Memory]
+    not_found: list[str]
+
+
+class ListResult(Result, kw_only=True):
+    """ListResult."""
+
+    memories: list[Memory]
+    next_cursor: str | None
+    total: int
+
+
+class ForgetResult(WriteResult, kw_only=True):
+    """ForgetResult."""
+
+    found: bool
+    tombstoned_at: str | None
+    flagged: list[str]
+
+
+class OldNew(Result, kw_only=True):
+    """OldNew."""
+
+    old: float
+    new: float
+
+
+class RecoverResult(WriteResult, kw_only=True):
+    """Also that of reinforce, weaken and reaffirm."""
+
+    strength: OldNew
+    confidence: OldNew
+    flags_set: list[str]
+    flags_cleared: list[str]
+
+
+class SessionOpenResult(WriteResult, kw_only=True):
+    """SessionOpenResult."""
+
+    session: str
+    activation: int
+    created: bool
+    reopened: bool
+    opened_at: str
+
+
+class SessionCloseResult(WriteResult, kw_only=True):
+    """SessionCloseResult."""
+
+    closed_at: str
+    already_closed: bool
+
+
+class SessionListed(Result, kw_only=True):
+    """One session. `state`: open, stale, closed or purged; `key` and the rest null when purged."""
+
+    session: str
+    agent: str
+    key: str | None
+    state: str
+    activation: int
+    turns: int
+    opened_at: str
+    last_at: str
+    closed_at: str | None
+    project: str | None
+    subject: str | None
+    producer: Producer | None
+
+
+class SessionsResult(Result, kw_only=True):
+    """SessionsResult."""
+
+    sessions: list[SessionListed]
+    next_cursor: str | None
+    total: int
+
+
+class SleepEligibility(Result, kw_only=True):
+    """SleepEligibility."""
+
+    eligible: bool
+    why_not: str | None
+
+
+class SessionResult(SessionListed, kw_only=True):
+    """`turns_list`, `passes` and `derived` are there when they were asked for."""
+
+    sleep: SleepEligibility
+    memories: list[Memory] | None = None
+    passes: list[Any] | None = None
+    derived: list[Any] | None = None
+    next_cursor: str | None = None
+    total: int | None = None
+
+
+class TraceNode(Result, kw_only=True):
+    """TraceNode."""
+
+    ref: str
+    kind: str
+    status: str
+    origin: str | None
+    at: str | None
+    depth: int
+    confidence: float | None
+
+
+class TraceEdge(Result, kw_only=True):
+    """TraceEdge."""
+
+    from_: str = msgspec.field(name="from")
+    to: str
+    type: str
+
+
+class TraceResult(Result, kw_only=True):
+    """TraceResult."""
+
+    root: str
+    nodes: list[TraceNode]
+    edges: list[TraceEdge]
+    truncated: bool
+
+
+class LifecycleResult(WriteResult, kw_only=True):
+    """LifecycleResult."""
+
+    state: str
+    enforce: bool
+
+
+class HeadResult(Result, kw_only=True):
+    """HeadResult."""
+
+    store: str
+    epoch: int
+    seq: int
+    chain: str
+    at: str | None
+
+
+class FindingOut(Result, kw_only=True):
+    """FindingOut."""
+
+    code: str
+    seq: int | None
+    what: str
+    action: str
+
+
+class AuditResult(Result, kw_only=True):
+    """`against`: per head given, in its order: same, rewritten at N, journal behind by N, other store."""
+
+    records: int
+    head: HeadResult
+    digests: dict[str, str]
+    findings: list[FindingOut]
+    against: list[str] | None = None
+
+
+class HelloResult(Result, kw_only=True):
+    """HelloResult."""
+
+    version: str
+    protocol: int
+    store: str
+    epoch: int
+    tenant: str
+    role: str
+    state: str
+    limits: dict[str, int]
+    verbs: list[str]
+
+
+class DescribeResult(Result, kw_only=True):
+    """DescribeResult."""
+
+    params: dict[str, Any]
+    result: dict[str, Any]
+
+
+class RecoveryOut(Result, kw_only=True):
+    """RecoveryOut."""
+
+    clean: bool
+    boot_changed: bool
+    from_seq: int
+    to_seq: int
+    rebuilt: list[str]
+    took_ms: int
+
+
+class CyclesOut(Result, kw_only=True):
+    """CyclesOut."""
+
+    last: str | None
+    next: str | None
+
+
+class StatusResult(Result, kw_only=True):
+    """StatusResult."""
+
+    health: str
+    findings: list[FindingOut]
+    recovery: RecoveryOut
+    head: HeadResult
+    lag: int
+    map_bytes: int
+    disk_free_bytes: int
+    oldest_reader_ms: int
+    warmed: float
+    cycle: CyclesOut
+    partitions: dict[str, int]
+    keys_ready: int
+    tenant: str
+    tenant_state: str
+    enforce: bool
+    read_only: bool
+    socket: str | None
+
+
+WRITES = frozenset(
+    (
+        "remember",
+        "remember_many",
+        "forget",
+        "recover",
+        "session_open",
+        "session_close",
+        "lifecycle",
+    )
+)
+RESULTS: dict[str, Any] = {
+    "hello": HelloResult,
+    "describe": DescribeResult,
+    "remember": RememberResult,
+    "remember_many": RememberManyResult,
+    "get": GetResult,
+    "list": ListResult,
+    "forget": ForgetResult,
+    "recover": RecoverResult,
+    "session_open": SessionOpenResult,
+    "session_close": SessionCloseResult,
+    "sessions": SessionsResult,
+    "session": SessionResult,
+    "trace": TraceResult,
+    "lifecycle": LifecycleResult,
+    "audit": AuditResult,
+    "head": HeadResult,
+    "status": StatusResult,
+}
+
+
+class Client(_Link):
+    """One method per verb; see `_Link` for the rest."""
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def hello(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        via: str | None = None,
+    ) -> HelloResult:
+        """Who am I here, what is this daemon and what are its limits."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "via": via,
+            }
+        )
+        return self.call("hello", params, HelloResult)
+
+    def describe(
+        self,
+        verb: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> DescribeResult:
+        """The JSON Schema of a verb's parameters and result."""
+        params = _given(
+            {
+                "verb": verb,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+            }
+        )
+        return self.call("describe", params, DescribeResult)
+
+    def remember(
+        self,
+        kind: str,
+        text: str,
+        *,
+        origin: str | None = None,
+        subtype: str | None = None,
+        session: Mapping[str, Any] | str | None = None,
+        role: str | None = None,
+        speaker: str | None = None,
+        derived_from: Sequence[Mapping[str, Any] | str] | None = None,
+        evidence: Sequence[Mapping[str, Any] | str] | None = None,
+        topic: str | None = None,
+        tags: Sequence[str] | None = None,
+        entities: Sequence[Mapping[str, Any]] | None = None,
+        importance: float | None = None,
+        valence: float | None = None,
+        arousal: float | None = None,
+        interest: float | None = None,
+        challenge: float | None = None,
+        urgency: float | None = None,
+        confidence: float | None = None,
+        protected: bool | None = None,
+        vector: Mapping[str, Any] | None = None,
+        producer: Mapping[str, Any] | None = None,
+        subject: str | None = None,
+        project: str | None = None,
+        source_entity: str | None = None,
+        source: Mapping[str, Any] | None = None,
+        facts: Sequence[Mapping[str, Any]] | None = None,
+        valid_from: str | None = None,
+        valid_to: str | None = None,
+        occurred_at: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        imported: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+    ) -> RememberResult:
+        """Write one memory. Turns may leave `origin` to the role."""
+        params = _given(
+            {
+                "kind": kind,
+                "text": text,
+                "origin": origin,
+                "subtype": subtype,
+                "session": session,
+                "role": role,
+                "speaker": speaker,
+                "derived_from": derived_from,
+                "evidence": evidence,
+                "topic": topic,
+                "tags": tags,
+                "entities": entities,
+                "importance": importance,
+                "valence": valence,
+                "arousal": arousal,
+                "interest": interest,
+                "challenge": challenge,
+                "urgency": urgency,
+                "confidence": confidence,
+                "protected": protected,
+                "vector": vector,
+                "producer": producer,
+                "subject": subject,
+                "project": project,
+                "source_entity": source_entity,
+                "source": source,
+                "facts": facts,
+                "valid_from": valid_from,
+                "valid_to": valid_to,
+                "occurred_at": occurred_at,
+                "metadata": metadata,
+                "imported": imported,
+                "idempotency_key": idempotency_key,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+            }
+        )
+        return self.call("remember", params, RememberResult)
+
+    def remember_many(
+        self,
+        items: Sequence[Mapping[str, Any]],
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        atomic: bool | None = None,
+    ) -> RememberManyResult:
+        """Write up to 1000 memories; `@N` in an item cites item N before it."""
+        params = _given(
+            {
+                "items": items,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "atomic": atomic,
+            }
+        )
+        return self.call("remember_many", params, RememberManyResult)
+
+    def get(
+        self,
+        ids: Sequence[str],
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        include: Sequence[str] | None = None,
+        as_known_at: str | None = None,
+    ) -> GetResult:
+        """Memories by id, in the order asked for."""
+        params = _given(
+            {
+                "ids": ids,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "include": include,
+                "as_known_at": as_known_at,
+            }
+        )
+        return self.call("get", params, GetResult)
+
+    def forget(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        note: str | None = None,
+    ) -> ForgetResult:
+        """Put a memory aside. It can be recovered; nothing is erased."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "note": note,
+            }
+        )
+        return self.call("forget", params, ForgetResult)
+
+    def recover(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        evidence: Sequence[Mapping[str, Any] | str] | None = None,
+        amount: float | None = None,
+        note: str | None = None,
+    ) -> RecoverResult:
+        """Bring back a forgotten memory."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "evidence": evidence,
+                "amount": amount,
+                "note": note,
+            }
+        )
+        return self.call("recover", params, RecoverResult)
+
+    def session_open(
+        self,
+        agent: str,
+        key: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        project: str | None = None,
+        subject: str | None = None,
+        producer: Mapping[str, Any] | None = None,
+        at: str | None = None,
+    ) -> SessionOpenResult:
+        """Open a session by agent and key, or reopen it."""
+        params = _given(
+            {
+                "agent": agent,
+                "key": key,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "project": project,
+                "subject": subject,
+                "producer": producer,
+                "at": at,
+            }
+        )
+        return self.call("session_open", params, SessionOpenResult)
+
+    def session_close(
+        self,
+        session: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        at: str | None = None,
+    ) -> SessionCloseResult:
+        """Close a session."""
+        params = _given(
+            {
+                "session": session,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "at": at,
+            }
+        )
+        return self.call("session_close", params, SessionCloseResult)
+
+    def sessions(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        agent: str | None = None,
+        open: bool | None = None,
+    ) -> SessionsResult:
+        """Sessions, page by page."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "agent": agent,
+                "open": open,
+            }
+        )
+        return self.call("sessions", params, SessionsResult)
+
+    def session(
+        self,
+        session: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        include: Sequence[str] | None = None,
+    ) -> SessionResult:
+        """One session, with its turns when asked for."""
+        params = _given(
+            {
+                "session": session,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "include": include,
+            }
+        )
+        return self.call("session", params, SessionResult)
+
+    def trace(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        direction: str | None = None,
+        depth: int | None = None,
+    ) -> TraceResult:
+        """Where a memory comes from (`sources`) or what was made from it (`dependents`)."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "direction": direction,
+                "depth": depth,
+            }
+        )
+        return self.call("trace", params, TraceResult)
+
+    def lifecycle(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        state: str | None = None,
+        enforce: bool | None = None,
+    ) -> LifecycleResult:
+        """The tenant's state and whether it is enforced; sets what is given."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "state": state,
+                "enforce": enforce,
+            }
+        )
+        return self.call("lifecycle", params, LifecycleResult)
+
+    def audit(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        from_seq: int | None = None,
+        to_seq: int | None = None,
+        rebuild: bool | None = None,
+        against: Sequence[Mapping[str, Any]] | None = None,
+    ) -> AuditResult:
+        """Check the journal, compare heads, rebuild and compare the projections."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "from_seq": from_seq,
+                "to_seq": to_seq,
+                "rebuild": rebuild,
+                "against": against,
+            }
+        )
+        return self.call("audit", params, AuditResult)
+
+    def head(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> HeadResult:
+        """The newest record's address and chain value."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+            }
+        )
+        return self.call("head", params, HeadResult)
+
+    def status(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> StatusResult:
+        """Health, recovery, disk and load of the daemon."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+            }
+        )
+        return self.call("status", params, StatusResult)
+
+    def list(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        sel: Mapping[str, Any] | None = None,
+        full: bool | None = None,
+    ) -> ListResult:
+        """Memories by a selection, newest state, page by page."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "sel": sel,
+                "full": full,
+            }
+        )
+        return self.call("list", params, ListResult)
+
+
+class AsyncClient(_AsyncLink):
+    """One method per verb; see `_AsyncLink` for the rest."""
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def hello(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        via: str | None = None,
+    ) -> HelloResult:
+        """Who am I here, what is this daemon and what are its limits."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "via": via,
+            }
+        )
+        return await self.call("hello", params, HelloResult)
+
+    async def describe(
+        self,
+        verb: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> DescribeResult:
+        """The JSON Schema of a verb's parameters and result."""
+        params = _given(
+            {
+                "verb": verb,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+            }
+        )
+        return await self.call("describe", params, DescribeResult)
+
+    async def remember(
+        self,
+        kind: str,
+        text: str,
+        *,
+        origin: str | None = None,
+        subtype: str | None = None,
+        session: Mapping[str, Any] | str | None = None,
+        role: str | None = None,
+        speaker: str | None = None,
+        derived_from: Sequence[Mapping[str, Any] | str] | None = None,
+        evidence: Sequence[Mapping[str, Any] | str] | None = None,
+        topic: str | None = None,
+        tags: Sequence[str] | None = None,
+        entities: Sequence[Mapping[str, Any]] | None = None,
+        importance: float | None = None,
+        valence: float | None = None,
+        arousal: float | None = None,
+        interest: float | None = None,
+        challenge: float | None = None,
+        urgency: float | None = None,
+        confidence: float | None = None,
+        protected: bool | None = None,
+        vector: Mapping[str, Any] | None = None,
+        producer: Mapping[str, Any] | None = None,
+        subject: str | None = None,
+        project: str | None = None,
+        source_entity: str | None = None,
+        source: Mapping[str, Any] | None = None,
+        facts: Sequence[Mapping[str, Any]] | None = None,
+        valid_from: str | None = None,
+        valid_to: str | None = None,
+        occurred_at: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        imported: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+    ) -> RememberResult:
+        """Write one memory. Turns may leave `origin` to the role."""
+        params = _given(
+            {
+                "kind": kind,
+                "text": text,
+                "origin": origin,
+                "subtype": subtype,
+                "session": session,
+                "role": role,
+                "speaker": speaker,
+                "derived_from": derived_from,
+                "evidence": evidence,
+                "topic": topic,
+                "tags": tags,
+                "entities": entities,
+                "importance": importance,
+                "valence": valence,
+                "arousal": arousal,
+                "interest": interest,
+                "challenge": challenge,
+                "urgency": urgency,
+                "confidence": confidence,
+                "protected": protected,
+                "vector": vector,
+                "producer": producer,
+                "subject": subject,
+                "project": project,
+                "source_entity": source_entity,
+                "source": source,
+                "facts": facts,
+                "valid_from": valid_from,
+                "valid_to": valid_to,
+                "occurred_at": occurred_at,
+                "metadata": metadata,
+                "imported": imported,
+                "idempotency_key": idempotency_key,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+            }
+        )
+        return await self.call("remember", params, RememberResult)
+
+    async def remember_many(
+        self,
+        items: Sequence[Mapping[str, Any]],
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        atomic: bool | None = None,
+    ) -> RememberManyResult:
+        """Write up to 1000 memories; `@N` in an item cites item N before it."""
+        params = _given(
+            {
+                "items": items,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "atomic": atomic,
+            }
+        )
+        return await self.call("remember_many", params, RememberManyResult)
+
+    async def get(
+        self,
+        ids: Sequence[str],
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        include: Sequence[str] | None = None,
+        as_known_at: str | None = None,
+    ) -> GetResult:
+        """Memories by id, in the order asked for."""
+        params = _given(
+            {
+                "ids": ids,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "include": include,
+                "as_known_at": as_known_at,
+            }
+        )
+        return await self.call("get", params, GetResult)
+
+    async def forget(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        note: str | None = None,
+    ) -> ForgetResult:
+        """Put a memory aside. It can be recovered; nothing is erased."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "note": note,
+            }
+        )
+        return await self.call("forget", params, ForgetResult)
+
+    async def recover(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        evidence: Sequence[Mapping[str, Any] | str] | None = None,
+        amount: float | None = None,
+        note: str | None = None,
+    ) -> RecoverResult:
+        """Bring back a forgotten memory."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "evidence": evidence,
+                "amount": amount,
+                "note": note,
+            }
+        )
+        return await self.call("recover", params, RecoverResult)
+
+    async def session_open(
+        self,
+        agent: str,
+        key: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        project: str | None = None,
+        subject: str | None = None,
+        producer: Mapping[str, Any] | None = None,
+        at: str | None = None,
+    ) -> SessionOpenResult:
+        """Open a session by agent and key, or reopen it."""
+        params = _given(
+            {
+                "agent": agent,
+                "key": key,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "project": project,
+                "subject": subject,
+                "producer": producer,
+                "at": at,
+            }
+        )
+        return await self.call("session_open", params, SessionOpenResult)
+
+    async def session_close(
+        self,
+        session: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        at: str | None = None,
+    ) -> SessionCloseResult:
+        """Close a session."""
+        params = _given(
+            {
+                "session": session,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "at": at,
+            }
+        )
+        return await self.call("session_close", params, SessionCloseResult)
+
+    async def sessions(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        agent: str | None = None,
+        open: bool | None = None,
+    ) -> SessionsResult:
+        """Sessions, page by page."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "agent": agent,
+                "open": open,
+            }
+        )
+        return await self.call("sessions", params, SessionsResult)
+
+    async def session(
+        self,
+        session: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        include: Sequence[str] | None = None,
+    ) -> SessionResult:
+        """One session, with its turns when asked for."""
+        params = _given(
+            {
+                "session": session,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "include": include,
+            }
+        )
+        return await self.call("session", params, SessionResult)
+
+    async def trace(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        direction: str | None = None,
+        depth: int | None = None,
+    ) -> TraceResult:
+        """Where a memory comes from (`sources`) or what was made from it (`dependents`)."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "direction": direction,
+                "depth": depth,
+            }
+        )
+        return await self.call("trace", params, TraceResult)
+
+    async def lifecycle(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        state: str | None = None,
+        enforce: bool | None = None,
+    ) -> LifecycleResult:
+        """The tenant's state and whether it is enforced; sets what is given."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "state": state,
+                "enforce": enforce,
+            }
+        )
+        return await self.call("lifecycle", params, LifecycleResult)
+
+    async def audit(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        from_seq: int | None = None,
+        to_seq: int | None = None,
+        rebuild: bool | None = None,
+        against: Sequence[Mapping[str, Any]] | None = None,
+    ) -> AuditResult:
+        """Check the journal, compare heads, rebuild and compare the projections."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "from_seq": from_seq,
+                "to_seq": to_seq,
+                "rebuild": rebuild,
+                "against": against,
+            }
+        )
+        return await self.call("audit", params, AuditResult)
+
+    async def head(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> HeadResult:
+        """The newest record's address and chain value."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+            }
+        )
+        return await self.call("head", params, HeadResult)
+
+    async def status(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> StatusResult:
+        """Health, recovery, disk and load of the daemon."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+            }
+        )
+        return await self.call("status", params, StatusResult)
+
+    async def list(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        sel: Mapping[str, Any] | None = None,
+        full: bool | None = None,
+    ) -> ListResult:
+        """Memories by a selection, newest state, page by page."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "sel": sel,
+                "full": full,
+            }
+        )
+        return await self.call("list", params, ListResult)
