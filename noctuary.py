@@ -255,9 +255,7 @@ class _Requests:
 class _Link(_Requests):
     """One connection, blocking. Not to be shared between threads."""
 
-    def __init__(
-        self, socket: str | None = None, tenant: str | None = None, timeout_s: float | None = 60.0
-    ) -> None:
+    def __init__(self, socket: str | None = None, tenant: str | None = None, timeout_s: float | None = 60.0) -> None:
         super().__init__(socket, tenant)
         self.timeout_s = timeout_s
         self._stream: sockets.socket | None = None
@@ -355,9 +353,7 @@ class _Link(_Requests):
 class _AsyncLink(_Requests):
     """One connection under asyncio; calls may run at the same time."""
 
-    def __init__(
-        self, socket: str | None = None, tenant: str | None = None, timeout_s: float | None = 60.0
-    ) -> None:
+    def __init__(self, socket: str | None = None, tenant: str | None = None, timeout_s: float | None = 60.0) -> None:
         super().__init__(socket, tenant)
         self.timeout_s = timeout_s
         self._writer: asyncio.StreamWriter | None = None

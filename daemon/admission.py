@@ -7,12 +7,10 @@ the write that broke it.
 
 from __future__ import annotations
 
-
 import msgspec
 
 from daemon.commands.building import Building
 from daemon.view import View
-from journal.errors import PartUnreadable
 from journal.events import SealedPart
 from journal.log import MetaState, sealed_key
 from journal.record import Actor, Cause, Head, Record, encode_body
@@ -96,10 +94,3 @@ class Admission:
     def abandon(self) -> None:
         """Give the slots back; nothing of this batch was written."""
         self._store.vault.rewind(self._first_slot)
-
-
-def shredded(part: SealedPart) -> PartUnreadable:
-    """What unsealing raises when there is no ciphertext any more."""
-    return PartUnreadable(part.owner_seq, part.part, "purged")
-
-

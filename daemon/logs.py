@@ -27,9 +27,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.:/@+=-]{0,256}\Z")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-def only_plain(
-    _logger: Any, _method: str, fields: MutableMapping[str, Any]
-) -> MutableMapping[str, Any]:
+def only_plain(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """The fields that may be logged, of those given."""
     kept: dict[str, Any] = {}
     dropped = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 _EPOCH_ORDINAL = datetime(1970, 1, 1).toordinal()
@@ -29,7 +29,7 @@ class Moment:
         first, last, day = self._day
         if first <= at_ms < last:
             return day
-        moment = datetime.fromtimestamp(at_ms / 1000, timezone.utc).astimezone(self._zone)
+        moment = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(self._zone)
         day = moment.toordinal() - _EPOCH_ORDINAL
         # Good for the rest of this minute: no zone changes its offset within one.
         first = at_ms - at_ms % 60_000

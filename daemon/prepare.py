@@ -6,7 +6,7 @@ handed to the writer, which admits it.
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,7 +17,7 @@ from journal.sealing import keyed_hash
 from journal.tsid import parse_memory_ref, parse_tsid
 
 UNSET = msgspec.UNSET
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CANONICAL = msgspec.msgpack.Encoder(order="deterministic").encode
 _TIME_FIELDS = frozenset({"occurred_at", "valid_from", "valid_to", "created_at", "at"})
 _NOT_DIGESTED = frozenset({"idempotency_key", "correlation", "progress", "tenant"})

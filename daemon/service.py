@@ -78,9 +78,7 @@ class Service:
         if method == "audit":
             return audit.audit(self.store, self.projections, params)
         content = caller.content or caller.role is not CallerRole.AUDITOR
-        with reading(
-            self.store, self.projections, self.names, tenant, self.moment.now_ms(), content
-        ) as view:
+        with reading(self.store, self.projections, self.names, tenant, self.moment.now_ms(), content) as view:
             return _READS[method](view, params)
 
 
@@ -98,5 +96,3 @@ def tenant_of(params: Any, caller: Caller, *, writes: bool) -> str:
         raise Refused(Reason.NOT_FOUND, "no such tenant", parameter="tenant")
     tenant: str = params.tenant
     return tenant
-
-

@@ -19,12 +19,13 @@ from daemon.commands.table import PreparedWrite, decide
 from daemon.moment import Moment
 from daemon.refusal import Reason, Refused
 from daemon.view import View
-from journal.errors import NoctuaryFault, PartUnreadable
+from journal.errors import NoctuaryFault
 from journal.events import SealedPart
 from journal.record import Actor, Record
 from journal.sealing import keyed_hash
 from journal.store import Store
 from journal.tsid import TsidSource
+from journal.unsealing import open_sealed
 from projections.state import State
 from projections.store import ProjectionStore
 from projections.workingset import WorkingSet
@@ -163,9 +164,7 @@ class Writer:
             sealed = holder[0].sealed_bytes(part.owner_seq, part.part)
             if sealed is None:
                 sealed = log.sealed(journal_txn, part.owner_seq, part.part)
-            if sealed is None:
-                raise PartUnreadable(part.owner_seq, part.part, "purged")
-            return self._store.sealer.open(part.slot, part.part, sealed)
+            return open_sealed(self._store.sealer, part, sealed)
 
         view = View(
             state, self._names, pending, self._tsids, self._moment.now_ms(),

@@ -211,7 +211,7 @@ class Vault:
     def start_at(self, vault_next: int) -> None:
         """Begin to hand out at `vault_next`, with keys that no earlier process has seen. Raises StoreIO.
 
-        Keyed and blank slots from there on get a fresh key; a shredded or damaged one is left and passed over.
+        Keyed and blank slots from there on get a fresh key; a shredded or damaged one is passed over.
         """
         if vault_next < 1:
             raise ValueError("slot 0 is never used")

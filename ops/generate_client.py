@@ -52,7 +52,7 @@ def word(kind: object) -> str:
         return "str"
     if origin is list:
         return f"Sequence[{word(typing.get_args(kind)[0])}]"
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) or kind is msgspec.Raw:
+    if (isinstance(kind, type) and issubclass(kind, msgspec.Struct)) or kind is msgspec.Raw:
         return "Mapping[str, Any]"
     return "None" if kind is type(None) else getattr(kind, "__name__", str(kind))
 
@@ -118,7 +118,8 @@ def generated() -> str:
         ("AsyncClient", "_AsyncLink", "async ", "await "),
     ):
         out.append(f'\n\nclass {title}({base}):\n    """One method per verb; see `{base}` for the rest."""\n')
-        out.append(f"\n    {prefix}def __{'a' if prefix else ''}enter__(self) -> {title}:\n        return self\n")
+        a = "a" if prefix else ""
+        out.append(f"\n    {prefix}def __{a}enter__(self) -> {title}:\n        return self\n")
         out.append(f"\n    {prefix}def __{'a' if prefix else ''}exit__(self, *exc: object) -> None:\n")
         out.append(f"        {wait}self.close()\n")
         out += [method(name, prefix, wait) for name in order]
@@ -131,7 +132,8 @@ def main() -> int:
     path = ROOT / "noctuary.py"
     now = path.read_text("utf-8")
     wanted = now.split(MARK)[0] + MARK + generated()
-    form = ["ruff", "format", "-q", "--config", str(ROOT / "pyproject.toml"), "--stdin-filename", "noctuary.py", "-"]
+    config = str(ROOT / "pyproject.toml")
+    form = ["ruff", "format", "-q", "--config", config, "--stdin-filename", "noctuary.py", "-"]
     wanted = subprocess.run(form, input=wanted, text=True, capture_output=True, check=True).stdout
     if "--check" in sys.argv:
         return int(wanted != now)

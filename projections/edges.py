@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
-
 from journal import events
 from journal.codes import EdgeType
 from journal.record import Record

@@ -26,19 +26,11 @@ KINDS: dict[Kind, KindRule] = {
     Kind.RAW: KindRule(Tier.EPISODIC, frozenset(), None, subtype="capture"),
     Kind.EPISODE: KindRule(Tier.EPISODIC, frozenset({Kind.RAW}), _STANDARD, subtype="event"),
     Kind.NOTE: KindRule(Tier.SEMANTIC, frozenset({Kind.RAW}), (0.015, 30, 0.4), subtype="observation"),
-    Kind.BELIEF: KindRule(
-        Tier.SEMANTIC, frozenset({Kind.EPISODE, Kind.NOTE}), _STANDARD, subtype="claim"
-    ),
-    Kind.VALUE: KindRule(
-        Tier.SEMANTIC, frozenset({Kind.BELIEF}), (0.005, 60, 0.7), confidence=0.9, protected=True
-    ),
-    Kind.GOAL: KindRule(
-        Tier.SEMANTIC, frozenset({Kind.EPISODE, Kind.BELIEF}), _STANDARD, subtype="task"
-    ),
+    Kind.BELIEF: KindRule(Tier.SEMANTIC, frozenset({Kind.EPISODE, Kind.NOTE}), _STANDARD, subtype="claim"),
+    Kind.VALUE: KindRule(Tier.SEMANTIC, frozenset({Kind.BELIEF}), (0.005, 60, 0.7), confidence=0.9, protected=True),
+    Kind.GOAL: KindRule(Tier.SEMANTIC, frozenset({Kind.EPISODE, Kind.BELIEF}), _STANDARD, subtype="task"),
     Kind.RELATIONSHIP: KindRule(Tier.SEMANTIC, frozenset({Kind.EPISODE}), _STANDARD),
-    Kind.DRIVE: KindRule(
-        Tier.SEMANTIC, frozenset({Kind.EPISODE, Kind.BELIEF}), (0.005, 60, 0.6), protected=True
-    ),
+    Kind.DRIVE: KindRule(Tier.SEMANTIC, frozenset({Kind.EPISODE, Kind.BELIEF}), (0.005, 60, 0.6), protected=True),
     Kind.PROCEDURE: KindRule(Tier.PROCEDURAL, frozenset({Kind.EPISODE, Kind.NOTE}), _STANDARD),
 }
 
@@ -75,9 +67,7 @@ ROLE_ORIGIN: dict[Role, Origin] = {
 assert set(KINDS) == set(Kind) == set(SUBTYPES) and set(ORIGINS) == set(Origin)
 
 
-def effective_confidence(
-    kind: Kind, stored: float, protected: bool, since_ms: int, now_ms: int
-) -> float:
+def effective_confidence(kind: Kind, stored: float, protected: bool, since_ms: int, now_ms: int) -> float:
     """Confidence after decay, linear in whole days, never below the floor and never upward."""
     decay = KINDS[kind].decay
     days = (now_ms - since_ms) // 86_400_000

@@ -98,9 +98,7 @@ def forgotten(state: State, record: Record, event: events.Forgotten) -> None:
     _store(
         state,
         tsid,
-        row._replace(
-            marks=row.marks | 1 << Mark.FORGOTTEN, strength=event.strength, dead_at=record.at_ms
-        ),
+        row._replace(marks=row.marks | 1 << Mark.FORGOTTEN, strength=event.strength, dead_at=record.at_ms),
     )
     touch(state, tsid, record.seq)
     if not was_dead:

@@ -210,8 +210,4 @@ def header_flags(marks: int) -> int:
 def header_marks(marks: int) -> int:
     """The marks byte of a header row: superseded 1, archived 2, pruned 4, forgotten 8, quarantined 16,
     protected 32, held 64."""
-    return (
-        marks & 0x1F
-        | (marks >> Mark.PROTECTED & 1) << 5
-        | (marks >> Mark.HELD & 1) << 6
-    )
+    return marks & 0x1F | (marks >> Mark.PROTECTED & 1) << 5 | (marks >> Mark.HELD & 1) << 6

@@ -21,9 +21,7 @@ from projections.state import KEY32, KEY32_32, KEY32_64, KEY64, State
 def opened(state: State, record: Record, event: events.SessionOpened) -> None:
     state.put_session(
         event.number,
-        SessionRow(
-            event.id, event.opened_at, event.opened_at, -1, record.seq, record.tenant, 0, 1, event.uid
-        ),
+        SessionRow(event.id, event.opened_at, event.opened_at, -1, record.seq, record.tenant, 0, 1, event.uid),
     )
     key = KEY64.pack(event.id)
     state.put(tables.SESSION_IDS, key, rows.seal_row(key, KEY32.pack(event.number)))
@@ -34,9 +32,7 @@ def opened(state: State, record: Record, event: events.SessionOpened) -> None:
 def reopened(state: State, record: Record, event: events.SessionReopened) -> None:
     row = _known(state, event.number)
     last_at = max(row.last_at, event.at)
-    state.put_session(
-        event.number, row._replace(activation=event.activation, closed_at=-1, last_at=last_at)
-    )
+    state.put_session(event.number, row._replace(activation=event.activation, closed_at=-1, last_at=last_at))
 
 
 def closed(state: State, record: Record, event: events.SessionClosed) -> None:
@@ -88,9 +84,7 @@ def turn_ids(state: State, number: int) -> list[int]:
 
 def other_ids(state: State, number: int) -> list[int]:
     """The TSIDs of a session's memories that are no turns, in id order."""
-    return [
-        int(KEY32_64.unpack(key)[1]) for key, _ in state.prefix(tables.SESSION_MEMORIES, KEY32.pack(number))
-    ]
+    return [int(KEY32_64.unpack(key)[1]) for key, _ in state.prefix(tables.SESSION_MEMORIES, KEY32.pack(number))]
 
 
 FOLDS: dict[type, Callable[..., None]] = {

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from journal import events
 from journal.codes import Part, PartitionState
-from journal.errors import DamagedRecord, NoctuaryFault, PartUnreadable
+from journal.errors import DamagedRecord, PartUnreadable
 from journal.sealing import keyed_hash
 from journal.store import Store
+from journal.unsealing import unseal
 from projections import names, partitions, rows, tables
 from projections.store import ProjectionStore, TxnSnapshot
 from projections.workingset import WorkingSet
@@ -75,14 +76,9 @@ class _Sealed:
         for part in getattr(event, "parts", ()):
             if part.part != Part.NAME:
                 continue
-            sealed = self._store.log.sealed(self._txn, part.owner_seq, part.part)
-            if sealed is None:
-                return None
             try:
-                return self._store.sealer.open(part.slot, part.part, sealed)
+                return unseal(self._store.log, self._store.sealer, self._txn, part)
             except PartUnreadable:
-                return None
-            except NoctuaryFault:
                 return None
         return None
 

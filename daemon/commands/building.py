@@ -45,9 +45,7 @@ class Building:
     def tenant_row(self) -> TenantRow | None:
         number = self.tenant
         view = self.view
-        return (
-            self.learned.tenants.get(number) or view.pending.tenants.get(number) or view.base.tenants.get(number)
-        )
+        return self.learned.tenants.get(number) or view.pending.tenants.get(number) or view.base.tenants.get(number)
 
     def begin_tenant(self) -> None:
         """Give the tenant its number when this is its first write."""
@@ -79,27 +77,19 @@ class Building:
 
     # --- names -----------------------------------------------------------------------------------
 
-    def producer(
-        self, agent: str | None, model: str | None, version: str | None, extractor: str | None
-    ) -> int:
+    def producer(self, agent: str | None, model: str | None, version: str | None, extractor: str | None) -> int:
         """The number of a producer stamp, interned on first sight; 0 when nothing is stamped."""
         if agent is None and model is None and version is None and extractor is None:
             return 0
         key: ProducerKey = (self.tenant, agent, model, version, extractor)
         view = self.view
-        found = (
-            view.base.producers.get(key) or view.pending.producers.get(key) or self.learned.producers.get(key)
-        )
+        found = view.base.producers.get(key) or view.pending.producers.get(key) or self.learned.producers.get(key)
         if found:
             return found
         view.numbers.producer += 1
         number = view.numbers.producer
         self.add(
-            Draft(
-                events.ProducerNamed(
-                    number=number, agent=agent, model=model, version=version, extractor=extractor
-                )
-            )
+            Draft(events.ProducerNamed(number=number, agent=agent, model=model, version=version, extractor=extractor))
         )
         self.learned.producers[key] = number
         return number
@@ -108,9 +98,7 @@ class Building:
         """The number of an entity of the tenant, named on first sight. `plaintext` is its sealed name."""
         view = self.view
         key = (self.tenant, view.keyed_hash(b"entity", self.tenant.to_bytes(4, "big"), plaintext))
-        found = (
-            view.base.entities.get(key) or view.pending.entities.get(key) or self.learned.entities.get(key)
-        )
+        found = view.base.entities.get(key) or view.pending.entities.get(key) or self.learned.entities.get(key)
         if found:
             return found
         view.numbers.entity += 1
@@ -182,15 +170,9 @@ class Building:
     def find_session(self, agent: str, key: str) -> tuple[int, bytes]:
         """`(number or 0, keyed hash)` of a session by its natural key."""
         view = self.view
-        key_hash = view.keyed_hash(
-            b"session", self.tenant.to_bytes(4, "big"), agent.encode(), b"\0", key.encode()
-        )
+        key_hash = view.keyed_hash(b"session", self.tenant.to_bytes(4, "big"), agent.encode(), b"\0", key.encode())
         name = (self.tenant, agent, key_hash)
-        found = (
-            view.base.sessions.get(name)
-            or view.pending.sessions.get(name)
-            or self.learned.sessions.get(name, 0)
-        )
+        found = view.base.sessions.get(name) or view.pending.sessions.get(name) or self.learned.sessions.get(name, 0)
         return found, key_hash
 
     def is_stale(self, row: SessionRow) -> bool:
@@ -199,11 +181,7 @@ class Building:
     def revive(self, number: int, cause: SessionCause, at_ms: int) -> SessionRow:
         row = self.session(number)
         activation = row.activation + 1
-        self.add(
-            Draft(
-                events.SessionReopened(number=number, activation=activation, at=at_ms, cause=int(cause))
-            )
-        )
+        self.add(Draft(events.SessionReopened(number=number, activation=activation, at=at_ms, cause=int(cause))))
         row = row._replace(activation=activation, closed_at=-1, last_at=max(row.last_at, at_ms))
         self._sessions[number] = row
         return row

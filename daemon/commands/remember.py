@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from daemon.commands.building import Building
+from daemon.commands.creation import TEXT, Prepared, creating_event, given, sealed_plaintexts
 from daemon.commands.keys import answer_memory
 from daemon.decision import Draft
 from daemon.prepare import (
@@ -28,54 +28,27 @@ from daemon.refusal import Reason, Refused
 from journal import events
 from journal.codes import (
     ExternalKind,
-    ExternalUse,
-    ImportanceBy,
     Kind,
     Mark,
     Note,
     Origin,
-    Part,
     Role,
     SessionCause,
     TenantState,
     Via,
     subtype_code,
 )
-from journal.particulars import Particulars, Vector, encode
 from journal.tsid import format_tsid, memory_ref, parse_memory_ref
 from projections.kinds import (
     DEFAULT_SUBTYPE,
     KINDS,
-    PROTECTED_GOALS,
     ROLE_ORIGIN,
     TURN_SUBTYPE,
 )
 
-_TEXT, _PARTICULARS, _VECTOR = int(Part.TEXT), int(Part.PARTICULARS), int(Part.VECTOR)
 _KIND = {kind.wire: kind for kind in Kind}
 _ORIGIN = {origin.wire: origin for origin in Origin}
 _ROLE = {role.wire: role for role in Role if role is not Role.NONE}
-
-
-class Prepared(NamedTuple):
-    """A `remember` that is ready to be admitted."""
-
-    params: Any
-    kind: Kind
-    subtype: int | None
-    origin: Origin | None
-    role: Role
-    sources: Sources
-    evidence: Sources
-    session: int
-    session_key: tuple[str, str] | None
-    occurred: tuple[int, int] | None
-    valid_from: int | None
-    valid_to: int | None
-    text: bytes
-    key: bytes | None
-    digest: bytes | None
-    via: Via
 
 
 def prepare(params: Any, tenant: str, via: Via, hash_key: bytes) -> Prepared:
@@ -126,7 +99,9 @@ def _prepare_origin(params: Any, kind: Kind, role: Role, via: Via) -> Origin | N
     return origin
 
 
-def decide(building: Building, prepared: Prepared, item_refs: Sequence[tuple[int, int] | None] | None = None) -> dict[str, Any]:
+def decide(
+    building: Building, prepared: Prepared, item_refs: Sequence[tuple[int, int] | None] | None = None
+) -> dict[str, Any]:
     """Add the drafts of one memory to `building` and return the result. Raises Refused.
 
     `item_refs` are the memories of the items before this one in a batch, for `@N`.
@@ -152,22 +127,22 @@ def decide(building: Building, prepared: Prepared, item_refs: Sequence[tuple[int
     subtype, turn = _file_turn(building, prepared, session)
     producer = _producer(building, params)
     entities = tuple(
-        building.entity(e.name, e.type, msgspec.msgpack.encode([e.name, e.type])) for e in _given(params.entities)
+        building.entity(e.name, e.type, msgspec.msgpack.encode([e.name, e.type])) for e in given(params.entities)
     )
     partition = building.partition(kind)
     view.numbers.slot += 1
     tsid = view.new_tsid()
     seq = building.next_seq
     building.kinds[tsid] = int(kind)
-    event = _event(
+    event = creating_event(
         prepared, tsid, view, kind, subtype, session, turn, producer, sources, evidence, entities,
         partition, notes,
     )  # fmt: skip
     text_key = view.keyed_hash(b"text", building.tenant.to_bytes(4, "big"), prepared.text)
     shared = building.learned.texts.get(text_key) or view.pending.texts.get(text_key) or view.base.texts.get(text_key)
-    plain = _plain(prepared)
+    plain = sealed_plaintexts(prepared)
     if shared is None:
-        plain = ((_TEXT, prepared.text), *plain)
+        plain = ((TEXT, prepared.text), *plain)
     building.add(Draft(event, plain, (shared,) if shared is not None else ()))
     building.fresh_texts.append((seq, text_key))
     return {
@@ -178,10 +153,6 @@ def decide(building: Building, prepared: Prepared, item_refs: Sequence[tuple[int
         "turn": turn or None,
         "notes": [note.wire for note in notes],
     }
-
-
-def _given(value: Any) -> Any:
-    return () if value is UNSET else value
 
 
 def _resolve(
@@ -231,9 +202,7 @@ def _check_lineage(building: Building, prepared: Prepared, sources: tuple[tuple[
     has_external = any(e[0] != ExternalKind.CONTEXT for e in prepared.sources.externals)
     only_context = prepared.sources.externals and not has_external
     if only_context and not sources:
-        raise Refused(
-            Reason.PROVENANCE, "an annotation never stands alone", parameter="derived_from"
-        )
+        raise Refused(Reason.PROVENANCE, "an annotation never stands alone", parameter="derived_from")
 
 
 def _check_stated(building: Building, prepared: Prepared, refs: tuple[tuple[int, int], ...]) -> None:
@@ -314,129 +283,6 @@ def _producer(building: Building, params: Any) -> int:
     if producer is UNSET:
         return 0
     return building.producer(producer.agent, producer.model, producer.version, producer.extractor)
-
-
-def _event(
-    prepared: Prepared, tsid: int, view: Any, kind: Kind, subtype: int, session: int, turn: int, producer: int,
-    sources: tuple[tuple[int, int], ...], evidence: tuple[tuple[int, int], ...], entities: tuple[int, ...],
-    partition: int, notes: tuple[Note, ...],
-) -> events.MemoryCreated:  # fmt: skip
-    params = prepared.params
-    rule = KINDS[kind]
-    protected = rule.protected or params.protected is True
-    if kind is Kind.GOAL and subtype in PROTECTED_GOALS:
-        protected = True
-    importance = params.importance
-    hints = (params.interest, params.challenge, params.urgency)
-    occurred = prepared.occurred
-    origin = prepared.origin
-    assert origin is not None
-    imported = params.imported
-    return events.MemoryCreated(
-        id=tsid,
-        slot=view.numbers.slot,
-        kind=int(kind),
-        subtype=subtype,
-        origin=int(origin),
-        partition=partition,
-        session=session,
-        turn=turn,
-        role=int(prepared.role),
-        producer=producer,
-        sources=sources,
-        evidence=evidence,
-        externals=_externals(prepared),
-        importance=1.0 if importance is UNSET else importance,
-        importance_by=int(ImportanceBy.DEFAULT if importance is UNSET else ImportanceBy.CLIENT),
-        confidence=rule.confidence if params.confidence is UNSET else params.confidence,
-        valence=0.0 if params.valence is UNSET else params.valence,
-        arousal=0.0 if params.arousal is UNSET else params.arousal,
-        hints=None
-        if hints == (UNSET, UNSET, UNSET)
-        else (_or_none(hints[0]), _or_none(hints[1]), _or_none(hints[2])),
-        protected=protected,
-        entities=entities,
-        facts=_facts(params, view),
-        imported=None if imported is UNSET else (imported.format, _imported_at(imported)),
-        occurred_at=occurred[0] if occurred else None,
-        occurred_offset=occurred[1] if occurred else None,
-        valid_from=prepared.valid_from,
-        valid_to=prepared.valid_to,
-        key=prepared.key,
-        notes=tuple(int(note) for note in notes),
-    )
-
-
-def _or_none(value: Any) -> Any:
-    return None if value is UNSET else value
-
-
-def _imported_at(imported: Any) -> int | None:
-    created_at = imported.created_at
-    return None if created_at is UNSET else parse_time("imported.created_at", created_at)[0]
-
-
-def _externals(prepared: Prepared) -> tuple[events.External, ...]:
-    found = [
-        events.External(int(use), kind, resolvable)
-        for use, sources in (
-            (ExternalUse.DERIVED_FROM, prepared.sources),
-            (ExternalUse.EVIDENCE, prepared.evidence),
-        )
-        for kind, resolvable, _ in sources.externals
-    ]
-    source = prepared.params.source
-    if source is not UNSET:
-        resolvable = True if source.resolvable is UNSET else source.resolvable
-        found.append(
-            events.External(int(ExternalUse.SOURCE), int(ExternalKind.from_wire(source.kind)), resolvable)
-        )
-    return tuple(found)
-
-
-def _facts(params: Any, view: Any) -> tuple[events.FactHead, ...]:
-    return tuple(
-        events.FactHead(
-            view.new_tsid(),
-            _or_none(fact.confidence),
-            None if fact.valid_from is UNSET else parse_time("facts", fact.valid_from)[0],
-            None if fact.valid_to is UNSET else parse_time("facts", fact.valid_to)[0],
-        )
-        for fact in _given(params.facts)
-    )
-
-
-def _plain(prepared: Prepared) -> tuple[tuple[int, bytes], ...]:
-    params = prepared.params
-    external_ids = tuple(e[2] for e in prepared.sources.externals + prepared.evidence.externals)
-    if params.source is not UNSET:
-        external_ids += (params.source.id,)
-    metadata = params.metadata
-    particulars = Particulars(
-        topic=_or_none(params.topic),
-        tags=tuple(_given(params.tags)),
-        entities=tuple((e.name, e.type) for e in _given(params.entities)),
-        speaker=_or_none(params.speaker),
-        subject=_or_none(params.subject),
-        project=_or_none(params.project),
-        source_entity=_or_none(params.source_entity),
-        metadata=None if metadata is UNSET else bytes(metadata),
-        externals=external_ids,
-        facts=tuple((f.subject, f.predicate, f.value) for f in _given(params.facts)),
-        foreign_id=None if params.imported is UNSET else _or_none(params.imported.foreign_id),
-        request_digest=prepared.digest,
-    )
-    plain: tuple[tuple[int, bytes], ...] = ()
-    if particulars != _NOTHING:
-        plain = ((_PARTICULARS, encode(particulars)),)
-    if params.vector is not UNSET:
-        values = params.vector.values
-        packed = struct.pack(f"<{len(values)}f", *values)
-        plain = (*plain, (_VECTOR, encode(Vector(params.vector.model, packed))))
-    return plain
-
-
-_NOTHING = Particulars()
 
 
 def ref_of(result: dict[str, Any]) -> tuple[int, int]:

@@ -40,9 +40,7 @@ def session_open(building: Building, params: Any) -> dict[str, Any]:
                     subject=None if params.subject is UNSET else params.subject,
                 )
             )
-        number, row = building.open_session(
-            params.agent, params.key, key_hash, at_ms, producer, particulars
-        )
+        number, row = building.open_session(params.agent, params.key, key_hash, at_ms, producer, particulars)
         return _opened(row, created=True, reopened=False)
     row = building.session(number)
     if row.closed_at >= 0 or building.is_stale(row):

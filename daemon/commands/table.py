@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from daemon.caller import Caller
 from daemon.commands import lifecycle, remember, sessions, tombstones
 from daemon.commands.building import Building
+from daemon.commands.creation import Prepared
 from daemon.commands.keys import answer_keyed, keyed_draft
 from daemon.prepare import UNSET, key_hash, request_digest
 from daemon.refusal import Refused
@@ -36,23 +37,19 @@ class PreparedWrite(NamedTuple):
     verb: str
     tenant: str
     params: Any
-    memory: remember.Prepared | None = None
-    items: tuple[remember.Prepared | Refused, ...] = ()
+    memory: Prepared | None = None
+    items: tuple[Prepared | Refused, ...] = ()
     keyed: Keyed | None = None
 
 
 def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes) -> PreparedWrite:
     """Everything about a write that needs no store. Raises Refused."""
     if verb == "remember":
-        return PreparedWrite(
-            verb, tenant, params, memory=remember.prepare(params, tenant, caller.via, hash_key)
-        )
+        return PreparedWrite(verb, tenant, params, memory=remember.prepare(params, tenant, caller.via, hash_key))
     keyed = None
     if params.idempotency_key is not UNSET:
-        keyed = Keyed(
-            key_hash(hash_key, tenant, params.idempotency_key), request_digest(hash_key, verb, params)
-        )
-    items: tuple[remember.Prepared | Refused, ...] = ()
+        keyed = Keyed(key_hash(hash_key, tenant, params.idempotency_key), request_digest(hash_key, verb, params))
+    items: tuple[Prepared | Refused, ...] = ()
     if verb == "remember_many":
         items = _prepare_items(params, tenant, caller, hash_key)
     return PreparedWrite(verb, tenant, params, items=items, keyed=keyed)
@@ -60,8 +57,8 @@ def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes
 
 def _prepare_items(
     params: Any, tenant: str, caller: Caller, hash_key: bytes
-) -> tuple[remember.Prepared | Refused, ...]:
-    prepared: list[remember.Prepared | Refused] = []
+) -> tuple[Prepared | Refused, ...]:
+    prepared: list[Prepared | Refused] = []
     for index, item in enumerate(params.items):
         try:
             prepared.append(remember.prepare(item, tenant, caller.via, hash_key))
@@ -96,9 +93,7 @@ def _about(write: PreparedWrite) -> tuple[int, ...]:
     return tombstones.about(write.params) if write.verb in ("forget", "recover") else ()
 
 
-def _decide_items(
-    building: Building, items: tuple[remember.Prepared | Refused, ...]
-) -> dict[str, Any]:
+def _decide_items(building: Building, items: tuple[Prepared | Refused, ...]) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     refs: list[tuple[int, int]] = []
     for index, item in enumerate(items):

@@ -47,9 +47,7 @@ def forget(building: Building, params: Any) -> dict[str, Any]:
     if row.has(Mark.PROTECTED):
         raise Refused(Reason.CONFLICT, "a protected memory can't be forgotten", ids=[params.id])
     flagged = tuple(_children(building, tsid))
-    building.add(
-        Draft(events.Forgotten(memory=(kind, tsid), strength=0.0, flagged=flagged), _words(params.note))
-    )
+    building.add(Draft(events.Forgotten(memory=(kind, tsid), strength=0.0, flagged=flagged), _words(params.note)))
     return {
         "found": True,
         "tombstoned_at": format_ms(building.view.now_ms),

@@ -21,17 +21,13 @@ def audit(store: Store, projections: ProjectionStore, params: Any) -> r.AuditRes
     head = store.log.head()
     to_seq = head.seq if params.to_seq is UNSET else min(params.to_seq, head.seq)
     checked = verify_log(store.log, from_seq, to_seq)
-    findings = [
-        r.FindingOut(code=f.code, seq=f.seq, what=f.what, action=f.action) for f in checked.findings
-    ]
+    findings = [r.FindingOut(code=f.code, seq=f.seq, what=f.what, action=f.action) for f in checked.findings]
     digests: dict[str, str] = {}
     if not findings:
         digests = projections.digests()
         if params.rebuild:
             findings += _compare(store, projections)
-    result = r.AuditResult(
-        records=checked.records, head=head_result(store, head), digests=digests, findings=findings
-    )
+    result = r.AuditResult(records=checked.records, head=head_result(store, head), digests=digests, findings=findings)
     if params.against is not UNSET:
         result.against = [_against(store, noted) for noted in params.against]
     return result
@@ -44,9 +40,7 @@ def head_result(store: Store, head: Head) -> r.HeadResult:
         record = store.log.get(txn, head.seq) if head.seq else None
         if record is not None:
             at = format_ms(record.at_ms)
-    return r.HeadResult(
-        store=store.store_id.hex(), epoch=head.epoch, seq=head.seq, chain=head.chain.hex(), at=at
-    )
+    return r.HeadResult(store=store.store_id.hex(), epoch=head.epoch, seq=head.seq, chain=head.chain.hex(), at=at)
 
 
 def _compare(store: Store, projections: ProjectionStore) -> list[r.FindingOut]:

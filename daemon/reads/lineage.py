@@ -62,9 +62,7 @@ def _neighbours(reading: Reading, tsid: int, upwards: bool) -> Iterator[edges.Ed
     return (edge for edge in found if edge[0] in _LINEAGE)
 
 
-def _edge(
-    tsid: int, here: MemoryRow, other: int, other_row: MemoryRow, edge_type: int, upwards: bool
-) -> r.TraceEdge:
+def _edge(tsid: int, here: MemoryRow, other: int, other_row: MemoryRow, edge_type: int, upwards: bool) -> r.TraceEdge:
     near, far = memory_ref(here.kind, tsid), memory_ref(other_row.kind, other)
     made, source = (near, far) if upwards else (far, near)
     return r.TraceEdge(from_=made, to=source, type=EdgeType(edge_type).wire)
@@ -84,7 +82,12 @@ def _node(reading: Reading, tsid: int, row: MemoryRow, depth: int) -> r.TraceNod
 
 
 def _externals(
-    reading: Reading, tsid: int, row: MemoryRow, depth: int, nodes: list[r.TraceNode], found: list[r.TraceEdge]
+    reading: Reading,
+    tsid: int,
+    row: MemoryRow,
+    depth: int,
+    nodes: list[r.TraceNode],
+    found: list[r.TraceEdge],
 ) -> None:
     """External sources and annotations are nodes of their own kind; without content they have no id."""
     if not reading.content or is_purged(row):
@@ -100,9 +103,5 @@ def _externals(
         kind = ExternalKind(external.kind).wire
         ref = f"{kind}:{external_id}"
         state = "live" if external.resolvable else "unavailable"
-        nodes.append(
-            r.TraceNode(ref=ref, kind=kind, status=state, origin=None, at=None, depth=depth, confidence=None)
-        )
-        found.append(
-            r.TraceEdge(from_=memory_ref(row.kind, tsid), to=ref, type=EdgeType.DERIVED_FROM.wire)
-        )
+        nodes.append(r.TraceNode(ref=ref, kind=kind, status=state, origin=None, at=None, depth=depth, confidence=None))
+        found.append(r.TraceEdge(from_=memory_ref(row.kind, tsid), to=ref, type=EdgeType.DERIVED_FROM.wire))

@@ -42,9 +42,7 @@ CUT_CHARACTERS = 200
 def get(reading: Reading, params: Any) -> r.GetResult:
     """Memories in request order, each once; unknown and foreign ids alike in `not_found`."""
     if params.include is not UNSET and params.include:
-        raise Refused(
-            Reason.INVALID_INPUT, "the chain is not served by this version", parameter="include", allowed=[]
-        )
+        raise Refused(Reason.INVALID_INPUT, "the chain is not served by this version", parameter="include", allowed=[])
     found: list[Any] = []
     missing: list[str] = []
     for ref in dict.fromkeys(params.ids):
@@ -86,7 +84,11 @@ def _particulars(reading: Reading, row: MemoryRow, event: events.MemoryCreated) 
 
 def _damaged(tsid: int, row: MemoryRow, what: str) -> r.DamagedMemory:
     return r.DamagedMemory(
-        id=memory_ref(row.kind, tsid), kind=Kind(row.kind).wire, status=row.status.wire, damaged=True, what=what
+        id=memory_ref(row.kind, tsid),
+        kind=Kind(row.kind).wire,
+        status=row.status.wire,
+        damaged=True,
+        what=what,
     )
 
 
@@ -203,8 +205,7 @@ def _memory(
         superseded_by=_successor(reading, row),
         derived_from=[memory_ref(*ref) for ref in event.sources]
         + _external(event, particulars, ExternalUse.DERIVED_FROM),
-        evidence=[memory_ref(*ref) for ref in event.evidence]
-        + _external(event, particulars, ExternalUse.EVIDENCE),
+        evidence=[memory_ref(*ref) for ref in event.evidence] + _external(event, particulars, ExternalUse.EVIDENCE),
         processed_into=[
             memory_ref(child_kind, child)
             for _, child_kind, child in edges.incoming(reading.state, tsid, int(EdgeType.DERIVED_FROM))
@@ -220,9 +221,7 @@ def _memory(
         memory.source = source[0]
     if event.imported is not None:
         name, created_at = event.imported
-        memory.imported = r.Imported(
-            format=name, foreign_id=particulars.foreign_id, created_at=_time(created_at)
-        )
+        memory.imported = r.Imported(format=name, foreign_id=particulars.foreign_id, created_at=_time(created_at))
     return memory
 
 
@@ -402,5 +401,3 @@ def compact(reading: Reading, tsid: int, row: MemoryRow) -> Any:
         at=format_ms(record.at_ms), session=_session_ref(reading, row.session), turn=row.turn or None,
         topic=topic, text=text[:CUT_CHARACTERS] if text is not None and cut else text, cut=cut,
     )  # fmt: skip
-
-

@@ -12,11 +12,12 @@ import lmdb
 
 from journal import events
 from journal.codes import Mark, Part
-from journal.errors import DamagedRecord, PartUnreadable
+from journal.errors import DamagedRecord
 from journal.events import SealedPart
 from journal.particulars import Particulars, decode_particulars
 from journal.record import Record
 from journal.store import Store
+from journal.unsealing import unseal
 from projections import names, sessions, tables
 from projections.rows import MemoryRow, SessionRow
 from projections.state import KEY32, State
@@ -72,10 +73,7 @@ class Reading:
 
     def unseal(self, part: SealedPart) -> bytes:
         """The plaintext of a part. Raises PartUnreadable (purged or damaged)."""
-        sealed = self.store.log.sealed(self._txn, part.owner_seq, part.part)
-        if sealed is None:
-            raise PartUnreadable(part.owner_seq, part.part, "purged" if not part.slot else "damaged")
-        return self.store.sealer.open(part.slot, part.part, sealed)
+        return unseal(self.store.log, self.store.sealer, self._txn, part)
 
     def text(self, event: events.MemoryCreated) -> str:
         part = next((p for p in event.parts if p.part == Part.TEXT), None)

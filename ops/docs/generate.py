@@ -28,7 +28,7 @@ EXAMPLE_AT_MS = 1_767_225_600_000
 def type_name(kind: object) -> str:
     """A type as the tables show it."""
     text = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
-    return text.replace("journal.events.", "").replace("|", "\\|")
+    return re.sub(r"journal\.events\.(\w+\.)?", "", text).replace("|", "\\|")
 
 
 def field_row(field: msgspec.structs.FieldInfo) -> str:

@@ -1,0 +1,39 @@
+"""`noctuary import`: a file read by its importer and sent in chunks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import noctuary
+from daemon.cli import exits
+from daemon.cli.arguments import Usage, text_of
+from daemon.importers import locomo, turns
+from daemon.importers.plan import Runner, UnknownShape
+
+FORMATS = {"turns": turns.read, "locomo": locomo.read}
+
+
+def run(client: noctuary.Client, words: list[str]) -> tuple[int, dict[str, Any]]:
+    """The exit code and what to tell."""
+    words = [part for word in words for part in (word.split("=", 1) if word.startswith("--format=") else [word])]
+    if len(words) != 3 or "--format" not in words[:2]:
+        raise Usage("import --format turns|locomo FILE")
+    place = words.index("--format")
+    form, path = words[place + 1], words[0 if place else 2]
+    if form not in FORMATS:
+        raise Usage(f"no format {form!r}")
+    try:
+        items = FORMATS[form](text_of(path))
+    except UnknownShape as error:
+        return exits.REFUSED, {"error": f"{path}: {error}"}
+    if not items:
+        return exits.REFUSED, {"error": f"{path}: nothing to import was recognised"}
+
+    def send(batch: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        answer = client.call("remember_many", {"items": batch, "atomic": False}, dict)
+        return list(answer["results"])
+
+    client.hello(via="importer")
+    report = Runner(send).run(items)
+    return (exits.REFUSED if report.refused else exits.OK), asdict(report)

@@ -1,0 +1,205 @@
+"""The daemon process: opens the store, serves it, and ends in an orderly way.
+
+Order: lock and store, projections caught up, writer, socket. The reverse at the end: no new requests,
+what was read is answered, the writer ends, projections and store are closed clean. Only a failed journal
+write ends it unclean, with exit 74, because what was being written may or may not be there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from daemon.call import Call
+from daemon.caller import Caller
+from daemon.config import KEYS, RELOADABLE, Config, load_config
+from daemon.exits import Exit
+from daemon.logs import configure_logs
+from daemon.moment import Moment, system_clock_ms
+from daemon.peers import Peers
+from daemon.reads.operator import Operator
+from daemon.server import Server, bind_listener, passed_listener
+from daemon.service import Service
+from daemon.wire.results import RecoveryOut
+from journal.errors import NoctuaryFault, StoreAbsent
+from journal.record import Head
+from journal.store import Store, create_store, open_store
+from projections.store import ProjectionStore
+
+VERSION = "0.1.0"
+WATCH_S = 0.2
+_PR_SET_DUMPABLE = 4
+
+log = structlog.get_logger("daemon")
+
+
+class Front:
+    """The service and the daemon's own answers, as the socket sees them."""
+
+    def __init__(self, service: Service, operator: Operator) -> None:
+        self._service = service
+        self._operator = operator
+
+    def submit(self, call: Call) -> None:
+        self._service.submit(call)
+
+    def read(self, method: str, params: Any, caller: Caller) -> msgspec.Struct:
+        if method in Operator.METHODS:
+            return self._operator.read(method, params, caller)
+        return self._service.read(method, params, caller)
+
+
+class Daemon:
+    """One run of the daemon. `reload` makes the configuration anew at SIGHUP."""
+
+    def __init__(self, config: Config, reload: Callable[[], Config]) -> None:
+        self._config = config
+        self._reload_config = reload
+        self._peers = Peers(config.peers)
+        self._stop = asyncio.Event()
+
+    async def run(self) -> int:
+        config = self._config
+        store, projections, recovery = open_all(Path(config.state))
+        clean = False
+        try:
+            server = Server(self._peers, config.half_line_s, config.stuck_client_s)
+            service = Service(
+                store, projections, Moment(system_clock_ms, config.zone), server.deliver, config.node
+            )
+            operator = Operator(service, VERSION, recovery, config.socket)
+            clean = await self._serve(server, service, Front(service, operator))
+        finally:
+            projections.close(clean)
+            store.close(clean)
+        return Exit.OK if clean else Exit.IO_ERROR
+
+    async def _serve(self, server: Server, service: Service, front: Front) -> bool:
+        config = self._config
+        passed = passed_listener()
+        listener = passed or bind_listener(Path(config.socket), config.socket_gid)
+        own = None if passed else os.stat(config.socket)
+        self._handle_signals()
+        service.start()
+        gc.collect()
+        gc.freeze()
+        await server.start(listener, front)
+        head = service.store.log.head()
+        log.info("ready", pid=os.getpid(), seq=head.seq, epoch=head.epoch, version=VERSION)
+        try:
+            await self._until_stopped(service)
+        finally:
+            await server.stop(config.stop_within_s)
+            service.stop()
+            if own is not None:
+                _unlink_own(config.socket, own)
+        clean = service.writer.failed is None
+        log.info("stopped", clean=clean)
+        return clean
+
+    async def _until_stopped(self, service: Service) -> None:
+        while not self._stop.is_set() and service.writer.failed is None:
+            try:
+                await asyncio.wait_for(self._stop.wait(), WATCH_S)
+            except TimeoutError:
+                continue
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+
+    def _reload(self) -> None:
+        """Peers count at once, for open connections too; of the rest is said that it needs a restart."""
+        try:
+            config = self._reload_config()
+        except NoctuaryFault as fault:
+            log.error("reload_failed", reason=fault.reason)
+            return
+        self._peers.replace(config.peers)
+        log.info("reloaded", peers=len(config.peers))
+        for key in KEYS:
+            if key not in RELOADABLE and getattr(config, key) != getattr(self._config, key):
+                log.warning("needs_restart", key=key)
+
+
+def open_all(state: Path) -> tuple[Store, ProjectionStore, RecoveryOut]:
+    """The store, made if there is none, with its projections caught up. Raises NoctuaryFault."""
+    started = time.monotonic()
+    # Opened and checked before the first write to the store, which `open_store` makes (contract §3.4).
+    opened: list[ProjectionStore] = []
+    try:
+        store = open_store(state, version=VERSION, now_ms=system_clock_ms())
+    except StoreAbsent:
+        create_store(state)
+        store = open_store(state, version=VERSION, now_ms=system_clock_ms())
+    try:
+        projections = ProjectionStore.open(store.dir.projections_dir, store.boot_id)
+        opened.append(projections)
+        before = projections.head
+        projections.catch_up(store.log)
+    except BaseException:
+        for half in opened:
+            half.close(False)
+        store.close(False)
+        raise
+    return store, projections, _recovery(store, before, started)
+
+
+def _recovery(store: Store, before: Head, started: float) -> RecoveryOut:
+    return RecoveryOut(
+        clean=store.clean,
+        boot_changed=False,
+        from_seq=before.seq,
+        to_seq=store.log.head().seq,
+        rebuilt=["projections"] if before.seq == 0 else [],
+        took_ms=int((time.monotonic() - started) * 1000),
+    )
+
+
+def _unlink_own(path: str, own: os.stat_result) -> None:
+    try:
+        if os.path.samestat(os.stat(path), own):
+            os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def harden() -> None:
+    """No core dumps, no reading of this process's memory by others of the same user."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def run_daemon(config: Config, reload: Callable[[], Config] | None = None) -> int:
+    """Serve until told to stop; the exit code."""
+    configure_logs(config.log_level)
+    os.umask(0o077)
+    harden()
+    try:
+        return int(asyncio.run(_run(config, reload or load_config)))
+    except NoctuaryFault as fault:
+        log.error("cannot_run", reason=fault.reason, error_class=type(fault).__name__)
+        print(f"noctuary: {fault}", file=sys.stderr)
+        return fault.exit_code
+    except OSError as error:
+        log.error("cannot_run", error_class=type(error).__name__, errno=error.errno)
+        print(f"noctuary: {error.strerror}", file=sys.stderr)
+        return Exit.IO_ERROR
+
+
+async def _run(config: Config, reload: Callable[[], Config]) -> int:
+    return await Daemon(config, reload).run()

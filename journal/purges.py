@@ -1,0 +1,104 @@
+"""The purges file: what was purged, in a form that a restored backup can be purged with again.
+
+One line of JSON for each PURGE: its address (store, epoch, seq, chain), the memories (`[kind, id]`) and
+the parts (`[owner seq, part, slot, digest]`). Before it stand the CRC-32C of the JSON, 8 hex digits, and a
+blank. Lines are only ever added. Invariant: every PURGE record has a line, at the latest when the store is
+next opened; a line that was cut short by a crash is passed over, and the next one starts on its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from crc32c import crc32c
+
+from journal.errors import StoreIO
+from journal.events import Purged
+from journal.layout import FILE_MODE, sync_directory, write_all
+
+
+class DirectedPart(msgspec.Struct, frozen=True, array_like=True):
+    """A part to destroy, where the owner's record has that digest (32 hex digits)."""
+
+    owner_seq: int
+    part: int
+    slot: int
+    digest: str
+
+
+class Directive(msgspec.Struct, frozen=True):
+    """One PURGE. `store` and `chain` are hex digits."""
+
+    store: str
+    epoch: int
+    seq: int
+    chain: str
+    memories: tuple[tuple[int, int], ...]
+    parts: tuple[DirectedPart, ...]
+
+
+class Purges(NamedTuple):
+    """What the file holds, and the numbers (from 1) of the lines that could not be read."""
+
+    directives: tuple[Directive, ...]
+    damaged_lines: tuple[int, ...]
+
+
+_ENCODE = msgspec.json.Encoder().encode
+_DECODE = msgspec.json.Decoder(Directive).decode
+
+
+def directive(store_id: bytes, epoch: int, seq: int, chain: bytes, event: Purged) -> Directive:
+    """The directive of a PURGE record."""
+    parts = tuple(DirectedPart(p.owner_seq, p.part, p.slot, p.digest.hex()) for p in event.parts)
+    memories = tuple((target.kind, target.id) for target in event.targets)
+    return Directive(store_id.hex(), epoch, seq, chain.hex(), memories, parts)
+
+
+def append_purges(path: Path, directives: Iterable[Directive]) -> None:
+    """Add lines, on the disk when this returns. Raises StoreIO."""
+    bodies = [_ENCODE(each) for each in directives]
+    lines = b"".join(b"%08x %b\n" % (crc32c(body), body) for body in bodies)
+    if not lines:
+        return
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(path, flags, FILE_MODE)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                lines = b"\n" + lines  # a line was cut short
+            write_all(descriptor, lines)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        sync_directory(path.parent)
+    except OSError as error:
+        raise StoreIO(f"{path.name}: {error.strerror}") from error
+
+
+def read_purges(path: Path) -> Purges:
+    """All directives in the file; none when there is no file. Raises StoreIO."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return Purges((), ())
+    except OSError as error:
+        raise StoreIO(f"{path.name}: {error.strerror}") from error
+    found: list[Directive] = []
+    damaged: list[int] = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        checksum, _, body = line.partition(b" ")
+        if not line:
+            continue
+        try:
+            if checksum != b"%08x" % crc32c(body):
+                raise ValueError("its CRC does not hold")
+            found.append(_DECODE(body))
+        except ValueError:  # msgspec's errors are ValueErrors
+            damaged.append(number)
+    return Purges(tuple(found), tuple(damaged))

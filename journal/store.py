@@ -1,0 +1,364 @@
+"""A store as a whole: made, opened in the one right order, purged, closed.
+
+Opening: lock; FORMAT; leftovers; size of the data file; head of the journal; its newest records; the head
+file; the projections' watermark; the vault; purges. Invariant: every check comes before the first write
+that anybody could rely on, which is the OPENED record (the vault's nonce that it names is drawn just
+before). Then fresh keys, then whatever a PURGE record still asks for. A read-only opening writes nothing.
+
+Making: everything stands complete under its `.new` name, FORMAT last; then the names are taken in the
+order vault, journal, FORMAT. `FORMAT.new` therefore means that the rest is complete, and a creation that
+was interrupted is finished, not begun anew.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import lmdb
+
+from journal.codes import CallerRole, Via
+from journal.environment import DATA_FILE, Environment
+from journal.errors import CannotCreate, DamagedRecord, DamagedStore, NoctuaryFault
+from journal.events import MeanMoved, Opened, Purged, Restored
+from journal.headfile import check_head, read_head, write_head
+from journal.layout import (
+    FORMAT_VERSION,
+    STORE_ID_BYTES,
+    StateDir,
+    StoreLock,
+    format_line,
+    make_root,
+    new_path,
+    read_boot_id,
+    read_format,
+    sync_directory,
+    take_name,
+    write_synced,
+)
+from journal.log import DATABASES, Log, MetaState
+from journal.preflight import check_data_file
+from journal.purges import Directive, append_purges, directive, read_purges
+from journal.record import Actor, Cause, Head, Record, decode_body, encode_body
+from journal.sealing import Sealer
+from journal.vault import Vault
+from journal.verify import Finding, verify_in_child
+
+TAIL_RECORDS = 1024
+_RESTORE = "Restore a backup, or put back the file that belongs to this store."
+
+
+class Store:
+    """An open store. Made by `open_store`; `findings` is what was odd but did not keep it from opening."""
+
+    def __init__(self, state_dir: StateDir, lock: StoreLock, readonly: bool) -> None:
+        self.dir = state_dir
+        self.lock = lock
+        self.readonly = readonly
+        self.boot_id = read_boot_id()
+        self.clean = False  # whether the head file was at the journal's head
+        self.findings: list[Finding] = []
+        self.store_id = b""
+        self.env: Environment
+        self.log: Log
+        self.vault: Vault
+        self.sealer: Sealer
+        self._to_close: list[Callable[[], None]] = [lock.release]
+
+    @property
+    def epoch(self) -> int:
+        return self.log.state.epoch
+
+    def write_head(self) -> None:
+        """Put the journal's head into the head file. Raises StoreIO."""
+        write_head(self.dir.head_file, self.log.head())
+
+    def close(self, clean: bool) -> None:
+        """Close everything and give the lock up last; `clean`: all is well, so note the head."""
+        try:
+            if clean and not self.readonly and self._to_close:
+                self.write_head()
+        finally:
+            while self._to_close:
+                self._to_close.pop()()
+
+    # --- opening: checks -----------------------------------------------------------------------------
+
+    def check(self, check_projections: Callable[[Head], None] | None) -> list[Purged]:
+        """All checks, in order; nothing is written. The PURGE events. Raises DamagedStore."""
+        check_data_file(self.dir.journal_dir / DATA_FILE)
+        self.env = Environment.open(self.dir.journal_dir, DATABASES, durable=True, readonly=self.readonly)
+        self._to_close.append(self.env.close)
+        self.log = Log(self.env, self.store_id)
+        self._check_tail()
+        noted = read_head(self.dir.head_file)
+        if noted is not None:
+            check_head(noted, self.log)
+        self.clean = noted == self.log.head()
+        if check_projections is not None:
+            check_projections(self.log.head())
+        self.vault = Vault.open(self.dir.vault_file, self.store_id, self.readonly)
+        self._to_close.append(self.vault.close)
+        self.sealer = Sealer(self.vault, self.store_id)
+        self._check_opened()
+        self._check_owner()
+        purged = [event for _seq, event in self._purged()]
+        self._check_shredded(purged)
+        return purged
+
+    def _check_tail(self) -> None:
+        """CRC, chain and numbering of the newest records; a whole walk, in a child, when they don't hold."""
+        try:
+            for _ in self.log.chunks(self.log.head().seq - TAIL_RECORDS + 1):
+                pass
+        except DamagedRecord as error:
+            found = verify_in_child(self.dir.root).findings
+            listed = "; ".join(f"{each.seq}: {each.what}" for each in found[:5])
+            raise DamagedStore("journal", f"{error}. All: {listed}", _RESTORE, error.seq) from error
+
+    def _check_opened(self) -> None:
+        """The journal's newest nonce is one of the vault's two, and its epoch that of the state."""
+        state = self.log.state
+        if not state.opened_seq:
+            return
+        event = self._event(state.opened_seq)
+        if not isinstance(event, Opened | Restored) or event.epoch != state.epoch:
+            raise DamagedStore("journal state", "its newest opening is none", _RESTORE, state.opened_seq)
+        if event.vault_nonce not in self.vault.nonces:
+            found = f"record {state.opened_seq} names another nonce: this is the vault of another time"
+            raise DamagedStore("vault", found, _RESTORE)
+        if self._walk_first(event):
+            self._walk_in_child()
+
+    def _walk_first(self, event: Opened | Restored) -> bool:
+        return not self.readonly and event.boot_id != self.boot_id
+
+    def _walk_in_child(self) -> None:
+        """After a boot anything may have happened to the disk: verify all. Raises DamagedStore."""
+        found = verify_in_child(self.dir.root).findings
+        if found:
+            listed = "; ".join(f"{each.code} at {each.seq}: {each.what}" for each in found[:5])
+            raise DamagedStore("journal", f"{len(found)} findings: {listed}", found[0].action, found[0].seq)
+
+    def _check_owner(self) -> None:
+        """The newest record that owns a slot names the last one that was handed out."""
+        state = self.log.state
+        last = 0
+        if state.owner_seq:
+            parts = getattr(self._event(state.owner_seq), "parts", ())
+            last = max((part.slot for part in parts if part.owner_seq == state.owner_seq), default=0)
+        if last != state.vault_next - 1:
+            found = f"vault_next is {state.vault_next}, record {state.owner_seq} names slot {last}"
+            raise DamagedStore("journal state", found, _RESTORE, state.owner_seq)
+        if self.vault.slot_count() < state.vault_next:
+            found = f"it ends at slot {self.vault.slot_count() - 1}, slot {last} is in use"
+            raise DamagedStore("vault", found, _RESTORE)
+
+    def _check_shredded(self, purged: Iterable[Purged]) -> None:
+        """A shredded slot that no record asks for is a finding. The long look only when there is one."""
+        shredded = self.vault.shredded_slots(self.log.state.vault_next)
+        unexplained = set(shredded) - set(purged_slots(purged))
+        if not unexplained:
+            return
+        for chunk in self.log.chunks(check=False):
+            for each in chunk:
+                if isinstance(each.event, MeanMoved):
+                    unexplained.difference_update(part.slot for part in each.event.destroyed)
+        for slot in sorted(unexplained):
+            what = f"vault slot {slot} is shredded, and no PURGE names it: it reads as purged"
+            self.findings.append(Finding("shredded_unnamed", None, what, _RESTORE))
+
+    def _event(self, seq: int) -> object:
+        with self.env.read() as txn:
+            record = self.log.get(txn, seq)
+        if record is None:
+            raise DamagedStore("journal", "the state names a record that is missing", _RESTORE, seq)
+        return record.event
+
+    def _purged(self) -> list[tuple[int, Purged]]:
+        found: list[tuple[int, Purged]] = []
+        for seq in self.log.purge_seqs():
+            event = self._event(seq)
+            if not isinstance(event, Purged):
+                raise DamagedStore("journal", "listed as a PURGE, it is none", _RESTORE, seq)
+            found.append((seq, event))
+        return found
+
+    # --- opening: writes -----------------------------------------------------------------------------
+
+    def begin(self, version: str, now_ms: int, purged: Iterable[Purged]) -> None:
+        """The writes of an opening: OPENED, fresh keys, purges. Raises StoreIO."""
+        state = self.log.state
+        recorded = self._event(state.opened_seq) if state.opened_seq else None
+        named = recorded.vault_nonce if isinstance(recorded, Opened | Restored) else None
+        nonce = self.vault.renew_nonce(named)
+        seq = self.log.head().seq + 1
+        actor = Actor(os.geteuid(), CallerRole.DAEMON, Via.DAEMON)
+        event = Opened(self.boot_id, version, FORMAT_VERSION, state.epoch, nonce)
+        record = Record(seq, now_ms, 0, actor, Cause(seq, "open"), event)
+        opened = MetaState(state.vault_next, state.owner_seq, state.epoch, seq)
+        self.log.append([encode_body(record)], [], opened)
+        self.vault.start_at(state.vault_next)
+        shredded = self.vault.shred(purged_slots(purged))
+        if self._reconcile_purges() or shredded:
+            self.write_head()
+
+    def _reconcile_purges(self) -> int:
+        """Add the lines of PURGE records that the file lacks; how many."""
+        there = read_purges(self.dir.purges_file)
+        for number in there.damaged_lines:
+            what = f"line {number} of the purges file can't be read"
+            self.findings.append(Finding("purges_line", None, what, "What it said stands in the journal."))
+        listed = {(line.seq, line.chain) for line in there.directives if line.store == self.store_id.hex()}
+        missing: list[Directive] = []
+        for seq, event in self._purged():
+            with self.env.read() as txn:
+                chain = self.log.chain_of(txn, seq)
+            if (seq, chain.hex()) not in listed:
+                missing.append(directive(self.store_id, self._epoch_at(seq), seq, chain, event))
+        append_purges(self.dir.purges_file, missing)
+        return len(missing)
+
+    def _epoch_at(self, seq: int) -> int:
+        """The epoch that record `seq` was written in: what the newest opening before it says."""
+        with self.env.read() as txn:
+            for before in range(seq, 0, -1):
+                record = self.log.get(txn, before)
+                if record is not None and isinstance(record.event, Opened | Restored):
+                    return record.event.epoch
+        return self.epoch
+
+
+def purged_slots(purged: Iterable[Purged]) -> list[int]:
+    """The slots that PURGE events destroy."""
+    return [part.slot for event in purged for part in event.parts if part.slot]
+
+
+def purge_parts(
+    store: Store, bodies: Sequence[bytes], sealed: Iterable[tuple[bytes, bytes]], state: MetaState
+) -> Head:
+    """Commit a batch with PURGE records and do what they say, in order: records, lines, slots, head file.
+
+    Raises StoreIO; after that the process is to end: the next opening finishes what is not done.
+    """
+    first = store.log.head().seq + 1
+    events = {seq: decode_body(seq, body).event for seq, body in enumerate(bodies, start=first)}
+    purged = {seq: event for seq, event in events.items() if isinstance(event, Purged)}
+    head = store.log.append(bodies, sealed, state, purge_seqs=tuple(purged))
+    lines: list[Directive] = []
+    with store.env.read() as txn:
+        for seq, event in purged.items():
+            chain = store.log.chain_of(txn, seq)
+            lines.append(directive(store.store_id, store.epoch, seq, chain, event))
+    append_purges(store.dir.purges_file, lines)
+    store.vault.shred(purged_slots(purged.values()))
+    store.write_head()
+    return head
+
+
+def open_store(
+    root: Path,
+    *,
+    version: str,
+    now_ms: int,
+    readonly: bool = False,
+    check_projections: Callable[[Head], None] | None = None,
+) -> Store:
+    """Open the store in `root`. Raises StoreAbsent, StoreLocked, DamagedStore, UnsafePath, StoreIO."""
+    state_dir = StateDir(root)
+    lock = _lock_checked(state_dir, existing=True)
+    store = Store(state_dir, lock, readonly)
+    try:
+        store.store_id = _read_format(state_dir)
+        if not readonly:
+            _remove(state_dir.leftovers())
+        purged = store.check(check_projections)
+        if not readonly:
+            store.begin(version, now_ms, purged)
+    except lmdb.Error as error:
+        store.close(clean=False)
+        raise DamagedStore("journal", str(error), _RESTORE) from error
+    except BaseException:
+        store.close(clean=False)
+        raise
+    return store
+
+
+def create_store(root: Path) -> bytes:
+    """Make a store in `root` (absent, or without one); its id. Raises CannotCreate, StoreLocked, StoreIO."""
+    make_root(root)
+    state_dir = StateDir(root)
+    lock = _lock_checked(state_dir, existing=False)
+    try:
+        if state_dir.format_file.exists():
+            raise CannotCreate(f"{root} has a store")
+        if not new_path(state_dir.format_file).exists():
+            _make_parts(state_dir)
+        return _take_names(state_dir)
+    finally:
+        lock.release()
+
+
+def _make_parts(state_dir: StateDir) -> None:
+    """Everything under its `.new` name, FORMAT last."""
+    _refuse_remains(state_dir)
+    _remove(state_dir.leftovers())
+    store_id = os.urandom(STORE_ID_BYTES)
+    Vault.create(new_path(state_dir.vault_file), store_id).close()
+    env = Environment.open(new_path(state_dir.journal_dir), DATABASES, durable=True)
+    try:
+        Log.create(env, store_id)
+        env.sync()
+    finally:
+        env.close()
+    sync_directory(new_path(state_dir.journal_dir))
+    sync_directory(state_dir.root)
+    unfinished = new_path(new_path(state_dir.format_file))
+    write_synced(unfinished, format_line(store_id))
+    unfinished.rename(new_path(state_dir.format_file))
+    sync_directory(state_dir.root)
+
+
+def _take_names(state_dir: StateDir) -> bytes:
+    store_id = read_format(new_path(state_dir.format_file))
+    for path in (state_dir.vault_file, state_dir.journal_dir, state_dir.format_file):
+        if os.path.lexists(new_path(path)):
+            take_name(path)
+    return store_id
+
+
+def _refuse_remains(state_dir: StateDir) -> None:
+    """A store whose FORMAT is gone is damage, never an empty directory. Raises DamagedStore."""
+    remains = (state_dir.journal_dir, state_dir.vault_file, state_dir.head_file, state_dir.projections_dir)
+    there = [path.name for path in remains if os.path.lexists(path)]
+    if there:
+        raise DamagedStore("FORMAT", f"it is missing, but {', '.join(there)} exists", _RESTORE)
+
+
+def _read_format(state_dir: StateDir) -> bytes:
+    if not os.path.lexists(state_dir.format_file) and not new_path(state_dir.format_file).exists():
+        _refuse_remains(state_dir)
+    return read_format(state_dir.format_file)
+
+
+def _lock_checked(state_dir: StateDir, existing: bool) -> StoreLock:
+    """The lock, taken on a directory whose names are safe."""
+    if not existing or state_dir.root.exists():
+        state_dir.check_safe()
+    lock = StoreLock.take(state_dir.lock_file)
+    try:
+        state_dir.check_safe()
+    except NoctuaryFault:
+        lock.release()
+        raise
+    return lock
+
+
+def _remove(leftovers: Iterable[Path]) -> None:
+    for path in leftovers:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

@@ -1,0 +1,28 @@
+"""Opening a sealed part: the one way from a record's part to its plaintext."""
+
+from __future__ import annotations
+
+import lmdb
+
+from journal.errors import PartUnreadable
+from journal.events import SealedPart
+from journal.log import Log
+from journal.sealing import Sealer
+from journal.vault import SlotState, SlotUnreadable
+
+
+def unseal(log: Log, sealer: Sealer, txn: lmdb.Transaction, part: SealedPart) -> bytes:
+    """The plaintext of `part`. Raises PartUnreadable: purged (key or ciphertext gone), or damaged."""
+    sealed = log.sealed(txn, part.owner_seq, part.part) if part.slot else None
+    return open_sealed(sealer, part, sealed)
+
+
+def open_sealed(sealer: Sealer, part: SealedPart, sealed: bytes | None) -> bytes:
+    """The plaintext of a ciphertext that was found, None when there is none. Raises PartUnreadable."""
+    if sealed is None:
+        raise PartUnreadable(part.owner_seq, part.part, "purged")
+    try:
+        return sealer.open(part.slot, part.part, sealed)
+    except SlotUnreadable as error:
+        state = "purged" if error.state is SlotState.SHREDDED else "damaged"
+        raise PartUnreadable(part.owner_seq, part.part, state) from error
