@@ -180,7 +180,7 @@ class _ErrorBody(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     id: int | str | None = None
-    result: msgspec.Raw | None = None
+    result: msgspec.Raw = msgspec.Raw(b"null")
     error: _ErrorBody | None = None
 
 
@@ -205,7 +205,7 @@ def _read(line: bytes) -> _Answer:
 def _unwrap(answer: _Answer, kind: type[T]) -> T:
     if answer.error is not None:
         raise error_of(answer.error)
-    return msgspec.json.decode(answer.result if answer.result is not None else b"null", type=kind)
+    return msgspec.json.decode(answer.result, type=kind)
 
 
 def _given(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -64,8 +64,9 @@ class Connection(asyncio.Protocol):
         self._waiting_reads: deque[tuple[int, Request, Caller]] = deque()
         self._half_since: float | None = None
         self._choked = False
-        self._unsent_bytes = 0
-        self._unsent_since = 0.0
+        self._written_bytes = 0
+        self._taken_bytes = 0
+        self._unsent_since = monotonic()
 
     # --- asyncio's side ---
 
@@ -109,7 +110,9 @@ class Connection(asyncio.Protocol):
         if transport is None:
             return
         if self._out:
-            transport.write(b"".join(self._out))
+            answers = b"".join(self._out)
+            self._written_bytes += len(answers)
+            transport.write(answers)
             self._out.clear()
         if self._in_flight:
             return
@@ -141,9 +144,10 @@ class Connection(asyncio.Protocol):
             return "half_line"
         transport = self._transport
         unsent = transport.get_write_buffer_size() if transport is not None else 0
-        if not unsent or not self._unsent_bytes or unsent < self._unsent_bytes:
+        taken = self._written_bytes - unsent
+        if not unsent or taken > self._taken_bytes:
             self._unsent_since = now
-        self._unsent_bytes = unsent
+        self._taken_bytes = taken
         return "not_reading" if now - self._unsent_since > stuck_s else None
 
     def drop(self) -> None:

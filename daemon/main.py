@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,10 @@ from daemon.server import Server, bind_listener, passed_listener
 from daemon.service import Service
 from daemon.wire.results import RecoveryOut
 from journal.errors import NoctuaryFault, StoreAbsent
+from journal.layout import StateDir, read_boot_id
 from journal.record import Head
 from journal.store import Store, create_store, open_store
-from projections.store import ProjectionStore
+from projections.store import ProjectionStore, check_watermark
 
 VERSION = "0.1.0"
 WATCH_S = 0.2
@@ -76,9 +78,7 @@ class Daemon:
         clean = False
         try:
             server = Server(self._peers, config.half_line_s, config.stuck_client_s)
-            service = Service(
-                store, projections, Moment(system_clock_ms, config.zone), server.deliver, config.node
-            )
+            service = Service(store, projections, Moment(system_clock_ms, config.zone), server.deliver, config.node)
             operator = Operator(service, VERSION, recovery, config.socket)
             clean = await self._serve(server, service, Front(service, operator))
         finally:
@@ -139,13 +139,14 @@ class Daemon:
 def open_all(state: Path) -> tuple[Store, ProjectionStore, RecoveryOut]:
     """The store, made if there is none, with its projections caught up. Raises NoctuaryFault."""
     started = time.monotonic()
-    # Opened and checked before the first write to the store, which `open_store` makes (contract §3.4).
-    opened: list[ProjectionStore] = []
+    # The check is made before the store's first write (contract §3.4): a journal that went back stays as is.
+    check = partial(check_watermark, StateDir(state).projections_dir, read_boot_id())
     try:
-        store = open_store(state, version=VERSION, now_ms=system_clock_ms())
+        store = open_store(state, version=VERSION, now_ms=system_clock_ms(), check_projections=check)
     except StoreAbsent:
         create_store(state)
-        store = open_store(state, version=VERSION, now_ms=system_clock_ms())
+        store = open_store(state, version=VERSION, now_ms=system_clock_ms(), check_projections=check)
+    opened: list[ProjectionStore] = []
     try:
         projections = ProjectionStore.open(store.dir.projections_dir, store.boot_id)
         opened.append(projections)

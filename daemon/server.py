@@ -61,9 +61,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._service = service
         self._empty.set()
-        self._listening = await self._loop.create_unix_server(
-            lambda: Connection(self), sock=listener, backlog=BACKLOG
-        )
+        self._listening = await self._loop.create_unix_server(lambda: Connection(self), sock=listener, backlog=BACKLOG)
         self._sweep = self._loop.call_later(SWEEP_S, self._drop_overdue)
 
     async def stop(self, within_s: float) -> None:

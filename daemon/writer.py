@@ -101,6 +101,16 @@ class Writer:
             self._deliver(answers)
             if ends:
                 return
+            try:
+                self._make_ready()
+            except BaseException as error:
+                self._fail(error, [])
+                return
+
+    def _make_ready(self) -> None:
+        """Between batches, when nobody waits for an answer: keys ahead of use, room in the map."""
+        self._store.vault.ensure()
+        self._store.env.grow_if_needed()
 
     def _gather(self, first: Job) -> tuple[list[Job], bool]:
         jobs = [first]

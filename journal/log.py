@@ -271,9 +271,7 @@ class Log:
                 return Head(epoch, 0, self._store_id)
             key, value = cast("tuple[bytes, bytes]", cursor.item())
         if len(key) != SEQ_KEY_BYTES or key_seq(key) != entries:
-            raise DamagedStore(
-                "journal", f"it has {entries} records, the last key is {key.hex()}", _RESTORE, entries
-            )
+            raise DamagedStore("journal", f"it has {entries} records, the last key is {key.hex()}", _RESTORE, entries)
         chain, body = split_value(entries, value)
         decode_body(entries, body)
         return Head(epoch, entries, chain)

@@ -117,9 +117,7 @@ def _free_pages(path: Path, descriptor: int, meta: Meta, pages: int) -> set[int]
     return free
 
 
-def _free_lists(
-    descriptor: int, meta: Meta, pages: int, number: int, depth: int
-) -> Iterator[tuple[int, bool]]:
+def _free_lists(descriptor: int, meta: Meta, pages: int, number: int, depth: int) -> Iterator[tuple[int, bool]]:
     """Where the lists under page `number` lie: (byte offset, False), or (overflow page, True)."""
     if number >= pages or depth > _DEEPEST:
         raise struct.error("a page of the free list is missing")

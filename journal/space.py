@@ -64,9 +64,7 @@ class SpaceGuard:
             return True
         if free_bytes(self._directory) < self._missing_bytes():
             return False
-        descriptor = os.open(
-            self._reserve, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, RESERVE_MODE
-        )
+        descriptor = os.open(self._reserve, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, RESERVE_MODE)
         try:
             os.posix_fallocate(descriptor, 0, self._reserve_bytes)
             os.fsync(descriptor)

@@ -236,9 +236,7 @@ def purged_slots(purged: Iterable[Purged]) -> list[int]:
     return [part.slot for event in purged for part in event.parts if part.slot]
 
 
-def purge_parts(
-    store: Store, bodies: Sequence[bytes], sealed: Iterable[tuple[bytes, bytes]], state: MetaState
-) -> Head:
+def purge_parts(store: Store, bodies: Sequence[bytes], sealed: Iterable[tuple[bytes, bytes]], state: MetaState) -> Head:
     """Commit a batch with PURGE records and do what they say, in order: records, lines, slots, head file.
 
     Raises StoreIO; after that the process is to end: the next opening finishes what is not done.

@@ -26,13 +26,15 @@ _SEQ = struct.Struct("<Q")
 
 
 def fold(state: State, record: Record) -> None:
+    event = record.event
+    if isinstance(event, events.HOUSEKEEPING):
+        return
     block = record.seq // BLOCK_RECORDS
     changes = state.changes[tables.BLOCKS]
     key = KEY.pack(ACTOR, record.actor.uid, block)
     if key not in changes:
         changes[key] = rows.seal_row(key, b"")
     _bound(state, record.at_ms, block)
-    event = record.event
     if type(event) is events.MemoryCreated and event.producer:
         key = KEY.pack(PRODUCER, event.producer, block)
         if key not in changes:

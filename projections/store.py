@@ -25,6 +25,7 @@ import msgspec
 from journal.environment import Environment
 from journal.errors import DamagedStore
 from journal.log import Log
+from journal.preflight import check_data_file
 from journal.record import Head, Record
 from projections import rows, tables
 from projections.fold import apply
@@ -57,6 +58,37 @@ class TxnSnapshot:
                 if not key.startswith(prefix):
                     return
                 yield key, bytes(value)
+
+
+def peek_watermark(directory: Path, boot_id: bytes) -> Head | None:
+    """The watermark of projections that may be trusted, None when there are none. Writes nothing."""
+    if not directory.exists() or not _trusted(directory, directory / "OPEN", boot_id):
+        return None
+    check_data_file(directory / "data.mdb")
+    env = Environment.open(directory, (*tables.DATABASES, tables.META), durable=False, readonly=True)
+    try:
+        with env.read() as txn:
+            value = txn.get(_WATERMARK_KEY, db=env.db(tables.META))
+    finally:
+        env.close()
+    if value is None:
+        return None
+    epoch, seq, chain = _WATERMARK.unpack_from(rows.open_row(tables.META, _WATERMARK_KEY, bytes(value)))
+    return Head(epoch, seq, chain)
+
+
+def check_watermark(directory: Path, boot_id: bytes, head: Head) -> None:
+    """Raise DamagedStore when trusted projections are ahead of a journal whose head is `head`."""
+    found = peek_watermark(directory, boot_id)
+    if found is None or found.seq < head.seq or found[1:] == head[1:]:
+        return
+    raise DamagedStore(
+        "projections",
+        f"their watermark is record {found.seq} ({found.chain.hex()}), the journal ends at {head.seq} "
+        f"({head.chain.hex()})",
+        "The journal went back: put the newer journal back, or restore a backup.",
+        head.seq,
+    )
 
 
 class ProjectionStore:

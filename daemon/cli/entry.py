@@ -46,9 +46,12 @@ def complain(as_json: bool, error: dict[str, Any], code: int) -> int:
 
 def server(words: list[str]) -> int:
     """`daemon` and `config` belong to the daemon, which isn't imported for anything else."""
-    import importlib
+    from daemon.cli import serving
 
-    return int(importlib.import_module("daemon.main").command(words))
+    try:
+        return serving.run(words)
+    except Usage as error:
+        return complain(False, {"message": str(error)}, exits.USAGE)
 
 
 def command(given: dict[str, Any], rest: list[str]) -> int:

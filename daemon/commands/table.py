@@ -55,9 +55,7 @@ def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes
     return PreparedWrite(verb, tenant, params, items=items, keyed=keyed)
 
 
-def _prepare_items(
-    params: Any, tenant: str, caller: Caller, hash_key: bytes
-) -> tuple[Prepared | Refused, ...]:
+def _prepare_items(params: Any, tenant: str, caller: Caller, hash_key: bytes) -> tuple[Prepared | Refused, ...]:
     prepared: list[Prepared | Refused] = []
     for index, item in enumerate(params.items):
         try:

@@ -67,9 +67,7 @@ class Operator:
         findings = []
         if self._read_only():
             findings.append(
-                r.FindingOut(
-                    code="write_failed", seq=head.seq, what="a write to the journal failed", action="restart"
-                )
+                r.FindingOut(code="write_failed", seq=head.seq, what="a write to the journal failed", action="restart")
             )
         return r.StatusResult(
             health="failed" if findings else "ok",
@@ -83,7 +81,7 @@ class Operator:
             warmed=1.0,
             cycle=r.CyclesOut(last=None, next=None),
             partitions=self._partition_states(number),
-            keys_ready=store.vault.keys_ready,
+            keys_ready=store.vault.slot_count() - store.vault.next_slot,
             tenant=tenant,
             tenant_state=(TenantState.INITIALIZING if row is None else TenantState(row.state)).wire,
             enforce=True if row is None else row.enforce,
@@ -106,6 +104,4 @@ def describe(name: str) -> r.DescribeResult:
     verb = VERBS.get(name)
     if verb is None:
         raise Refused(Reason.NOT_FOUND, "there is no such verb", parameter="verb")
-    return r.DescribeResult(
-        params=msgspec.json.schema(verb.params), result=msgspec.json.schema(verb.result)
-    )
+    return r.DescribeResult(params=msgspec.json.schema(verb.params), result=msgspec.json.schema(verb.result))

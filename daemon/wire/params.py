@@ -195,9 +195,7 @@ class ProducerMatch(Closed, frozen=True, kw_only=True):
 class Selection(Closed, frozen=True, kw_only=True):
     """Which memories, all conditions at once. `text` is a case-folded substring."""
 
-    ids: Annotated[list[Reference], Meta(min_length=1, max_length=limits.IDS_PER_SELECTION)] | UnsetType = (
-        UNSET
-    )
+    ids: Annotated[list[Reference], Meta(min_length=1, max_length=limits.IDS_PER_SELECTION)] | UnsetType = UNSET
     session: Reference | UnsetType = UNSET
     subject: Name | UnsetType = UNSET
     entity: Name | UnsetType = UNSET

@@ -125,9 +125,7 @@ def check_params(params: p.Closed) -> None:
 def _check_item(item: p.RememberItem, where: dict[str, Any]) -> None:
     text = item.text
     if len(text) * 4 > limits.TEXT_BYTES and len(text.encode()) > limits.TEXT_BYTES:
-        raise Refused(
-            Reason.TOO_LARGE, "the text is too large", parameter="text", limit=limits.TEXT_BYTES, **where
-        )
+        raise Refused(Reason.TOO_LARGE, "the text is too large", parameter="text", limit=limits.TEXT_BYTES, **where)
     if isinstance(item.idempotency_key, str):
         _check_key(item.idempotency_key, where)
     if isinstance(item.metadata, msgspec.Raw):

@@ -12,9 +12,7 @@ from msgspec import Meta
 
 from daemon import limits
 
-KindWord = Literal[
-    "raw", "episode", "note", "belief", "value", "goal", "relationship", "drive", "procedure"
-]
+KindWord = Literal["raw", "episode", "note", "belief", "value", "goal", "relationship", "drive", "procedure"]
 OriginWord = Literal[
     "recorded",
     "stated",
@@ -27,18 +25,14 @@ OriginWord = Literal[
     "seeded",
 ]
 RoleWord = Literal["user", "assistant", "tool", "system"]
-StatusWord = Literal[
-    "purged", "quarantined", "forgotten", "pruned", "archived", "superseded", "active"
-]
+StatusWord = Literal["purged", "quarantined", "forgotten", "pruned", "archived", "superseded", "active"]
 ExternalWord = Literal["document", "tool", "conversation", "url", "context"]
 ViaWord = Literal["client", "hook", "importer", "mcp"]
 TenantStateWord = Literal["initializing", "active", "maintenance"]
 DirectionWord = Literal["sources", "dependents"]
 SessionPartWord = Literal["turns", "passes", "derived"]
 
-TIME_PATTERN = (
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?([Zz]|[+-][0-9]{2}:[0-9]{2})\Z"
-)
+TIME_PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?([Zz]|[+-][0-9]{2}:[0-9]{2})\Z"
 TENANT_PATTERN = r"^[a-z0-9._-]{1,64}\Z"
 NOT_BLANK = r"\S"
 STAMP_PATTERN = r"(?is)^(?!\s*(latest|unknown|default)?\s*\Z)"
@@ -46,9 +40,7 @@ STAMP_PATTERN = r"(?is)^(?!\s*(latest|unknown|default)?\s*\Z)"
 
 Time = Annotated[str, Meta(pattern=TIME_PATTERN, max_length=29)]
 TenantName = Annotated[str, Meta(pattern=TENANT_PATTERN)]
-Correlation = Annotated[
-    str, Meta(pattern=r"^[A-Za-z0-9._:/@+-]+\Z", max_length=limits.CORRELATION)
-]
+Correlation = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:/@+-]+\Z", max_length=limits.CORRELATION)]
 IdempotencyKey = Annotated[str, Meta(min_length=1, max_length=limits.IDEMPOTENCY_KEY_BYTES)]
 Text = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.TEXT_BYTES)]
 Name = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.NAME)]

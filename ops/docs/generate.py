@@ -60,12 +60,9 @@ def embedded_structs() -> list[type]:
 def event_section() -> str:
     """All events by tag, then what stands inside them."""
     by_tag = sorted(get_args(events.AnyEvent), key=lambda event: int(event.__struct_config__.tag))
-    tables_of_events = [
-        struct_table(event, f"{event.__struct_config__.tag} {event.__name__}") for event in by_tag
-    ]
+    tables_of_events = [struct_table(event, f"{event.__struct_config__.tag} {event.__name__}") for event in by_tag]
     return "\n\n".join(
-        tables_of_events
-        + [struct_table(struct, f"in events: {struct.__name__}") for struct in embedded_structs()]
+        tables_of_events + [struct_table(struct, f"in events: {struct.__name__}") for struct in embedded_structs()]
     )
 
 

@@ -20,9 +20,7 @@ def write(tmp_path: Path, text: str) -> str:
 
 def test_each_layer_wins_over_the_one_before(tmp_path: Path) -> None:
     file = write(tmp_path, 'zone = "Europe/Berlin"\nnode = 1\nlog_level = "debug"\n')
-    config = load_config(
-        file, {"node": 3, "socket": None}, {"NOCTUARY_NODE": "2", "NOCTUARY_LOG_LEVEL": "error"}
-    )
+    config = load_config(file, {"node": 3, "socket": None}, {"NOCTUARY_NODE": "2", "NOCTUARY_LOG_LEVEL": "error"})
     assert (config.zone, config.log_level, config.node) == ("Europe/Berlin", "error", 3)
     assert config.sources["zone"] == f"file:{file}"
     assert [config.sources[key] for key in ("log_level", "node", "stuck_client_s")] == [
@@ -63,7 +61,10 @@ def test_unknown_variables_and_missing_files_are_errors(tmp_path: Path) -> None:
 
 
 def test_peers_map_users_to_rights(tmp_path: Path) -> None:
-    text = '[[peer]]\nuid = 5\nrole = "auditor"\ntenant = "a"\nreads = ["b"]\n[[peer]]\ngroup = 7\nrole = "agent"\ntenant = "c"\n'
+    text = (
+        '[[peer]]\nuid = 5\nrole = "auditor"\ntenant = "a"\nreads = ["b"]\n'
+        '[[peer]]\ngroup = 7\nrole = "agent"\ntenant = "c"\n'
+    )
     peers = Peers(load_config(write(tmp_path, text), environ={}).peers)
     auditor = peers.caller(Credentials(5, frozenset({5})), Via.HOOK)
     assert auditor is not None and auditor.role is CallerRole.AUDITOR and auditor.via is Via.HOOK

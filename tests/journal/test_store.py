@@ -36,9 +36,7 @@ def remember(store: Store, text: bytes) -> SealedPart:
     seq = store.log.head().seq + 1
     slot, length, digest, sealed = store.sealer.seal(1, text)
     part = SealedPart(seq, 1, slot, length, digest)
-    event = MemoryCreated(
-        id=1000 + seq, slot=seq, kind=0, subtype=1, origin=0, partition=1, parts=(part,)
-    )
+    event = MemoryCreated(id=1000 + seq, slot=seq, kind=0, subtype=1, origin=0, partition=1, parts=(part,))
     state = msgspec.structs.replace(store.log.state, vault_next=store.vault.next_slot, owner_seq=seq)
     store.log.append([body(seq, event)], [(sealed_key(seq, 1), sealed)], state)
     return part

@@ -1,0 +1,44 @@
+"""`noctuary daemon` and `noctuary config`: the only commands that import the daemon itself."""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from daemon.cli.arguments import Usage
+from daemon.config import load_config, show_config
+from journal.errors import NoctuaryFault
+
+FLAGS = ("state", "socket", "config")
+
+
+def flags_of(words: list[str]) -> dict[str, str]:
+    """`--state DIR --socket PATH --config FILE`, in any order."""
+    found: dict[str, str] = {}
+    source = iter(words)
+    for item in source:
+        name, equals, value = item.removeprefix("--").partition("=")
+        if not item.startswith("--") or name not in FLAGS:
+            raise Usage(f"no option {item}")
+        given = value if equals else next(source, "")
+        if not given:
+            raise Usage(f"--{name} needs a value")
+        found[name] = given
+    return found
+
+
+def run(words: list[str]) -> int:
+    """`daemon` in the foreground, or `config` printed. The exit code."""
+    found = flags_of(words[1:])
+    load = functools.partial(load_config, found.pop("config", None), found)
+    try:
+        config = load()
+    except NoctuaryFault as fault:
+        print(f"noctuary: {fault}", file=sys.stderr)
+        return int(fault.exit_code)
+    if words[0] == "config":
+        show_config(config, sys.stdout.write)
+        return 0
+    from daemon.main import run_daemon
+
+    return run_daemon(config, load)

@@ -1,0 +1,228 @@
+"""The transport, over real sockets: order, pipelining, limits, and clients that misbehave.
+
+The service here is a small stand-in that answers on its own thread when it is let; nothing is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import queue
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.call import Call
+from daemon.caller import Caller
+from daemon.limits import LINE_BYTES, PIPELINED
+from daemon.peers import PeerEntry, Peers
+from daemon.server import Server, bind_listener
+from daemon.wire.results import DescribeResult, ForgetResult, Result
+from journal.codes import CallerRole
+from journal.errors import BadConfiguration
+
+
+class Counting:
+    """Answers writes in batches on a thread; a read tells how many writes it could see."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.seen: list[str] = []
+        self.deliver: Any = None
+        self.big = 0
+        self._queue: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while (call := self._queue.get()) is not None:
+            self.gate.wait()
+            self.seen.append(call.params.id)
+            self.deliver([(call, ForgetResult(found=True, tombstoned_at=call.params.id, flagged=[]))])
+
+    def submit(self, call: Call) -> None:
+        self._queue.put(call)
+
+    def read(self, method: str, params: Any, caller: Caller) -> Result:
+        return DescribeResult(params={"seen": len(self.seen), "via": caller.via.wire}, result={"x": "x" * self.big})
+
+    def stop(self) -> None:
+        self.gate.set()
+        self._queue.put(None)
+        self._thread.join()
+
+
+class Running:
+    """A server on a loop in a thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.service = Counting()
+        self.peers = Peers(())
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever)
+        self.thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(), self.loop).result(10)
+
+    async def _start(self) -> None:
+        self.server = Server(self.peers, half_line_s=0.5, stuck_s=0.5)
+        self.service.deliver = self.server.deliver
+        await self.server.start(bind_listener(self.path, None), self.service)
+
+    def connect(self) -> socket.socket:
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(20)
+        client.connect(os.fspath(self.path))
+        return client
+
+    def stop(self) -> None:
+        self.service.gate.set()
+        asyncio.run_coroutine_threadsafe(self.server.stop(5), self.loop).result(10)
+        self.service.stop()
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    found = Running(tmp_path / "s")
+    yield found
+    found.stop()
+
+
+def request(number: int, method: str, **params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
+
+
+def ask_all(client: socket.socket, data: bytes) -> list[dict[str, Any]]:
+    """Send, end the input, and read until the daemon closes."""
+    client.sendall(data)
+    client.shutdown(socket.SHUT_WR)
+    with client, client.makefile("rb") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def test_the_socket_is_ours_and_the_groups(running: Running) -> None:
+    assert stat.S_IMODE(running.path.stat().st_mode) == 0o660
+
+
+def test_writes_keep_their_order_and_a_read_waits_for_them(running: Running) -> None:
+    running.service.gate.clear()
+    client = running.connect()
+    data = b"".join(request(n, "forget", id=f"note:{n}") for n in range(500))
+    client.sendall(data + request(1000, "head"))
+    running.service.gate.set()
+    answers = ask_all(client, request(1001, "forget", id="last"))
+    assert running.service.seen == [f"note:{n}" for n in range(500)] + ["last"]
+    assert len(answers) == 502
+    head = next(a for a in answers if a["id"] == 1000)
+    assert head["result"]["params"]["seen"] >= 500
+
+
+def test_more_than_the_pipeline_is_answered_too(running: Running) -> None:
+    count = PIPELINED * 3
+    client = running.connect()
+    data = b"".join(request(n, "forget", id="a") for n in range(count))
+    assert sorted(a["id"] for a in ask_all(client, data)) == list(range(count))
+
+
+def test_errors_carry_their_id_and_the_connection_goes_on(running: Running) -> None:
+    data = b"nonsense\n" + request(1, "nothing") + b"\n" + request(2, "head") + request(3, "head", x=1)
+    answers = ask_all(running.connect(), data)
+    assert {(a["id"], a.get("error", {}).get("code")) for a in answers} == {
+        (None, -32700),
+        (1, -32601),
+        (2, None),
+        (3, -32602),
+    }
+
+
+def test_a_last_line_without_end_is_not_done(running: Running) -> None:
+    answers = ask_all(running.connect(), request(1, "forget", id="a") + request(2, "forget", id="b")[:-1])
+    assert {a["id"] for a in answers} == {1, None} and running.service.seen == ["a"]
+
+
+def test_a_line_that_is_too_long_is_told_and_closed(running: Running) -> None:
+    client = running.connect()
+    sender = threading.Thread(target=client.sendall, args=(b"x" * (LINE_BYTES + 100_000),))
+    sender.start()
+    with client.makefile("rb") as lines:
+        answer = json.loads(lines.readline())
+        assert answer["error"]["data"] == {"reason": "too_large", "retryable": False, "limit": LINE_BYTES}
+        assert lines.readline() == b""
+    sender.join()
+    client.close()
+
+
+def test_a_half_line_is_dropped_and_others_are_served(running: Running) -> None:
+    half = running.connect()
+    half.sendall(b'{"jsonrpc"')
+    assert ask_all(running.connect(), request(1, "head"))[0]["id"] == 1
+    with half:
+        assert half.recv(1) == b""
+
+
+def test_a_client_that_does_not_read_is_dropped(running: Running) -> None:
+    running.service.big = 1_000_000
+    stuck = running.connect()
+    stuck.sendall(b"".join(request(n, "head") for n in range(20)))
+    other = running.connect()
+    with other, other.makefile("rb") as lines:
+        # The other one goes on asking until the first is gone from the server.
+        for number in range(100_000):
+            other.sendall(request(number, "head"))
+            assert json.loads(lines.readline())["id"] == number
+            if len(running.server._connections) == 1:
+                break
+        else:
+            pytest.fail("it was never dropped")
+    stuck.close()
+
+
+def test_roles_and_tenants_are_those_of_the_peer_now(running: Running) -> None:
+    client = running.connect()
+    with client, client.makefile("rb") as lines:
+
+        def reason(data: bytes) -> str | None:
+            client.sendall(data)
+            found: str | None = json.loads(lines.readline()).get("error", {}).get("data", {}).get("reason")
+            return found
+
+        assert reason(request(1, "audit")) is None
+        entry = PeerEntry(role=CallerRole.AGENT, tenant="a", uid=os.geteuid())
+        running.loop.call_soon_threadsafe(running.peers.replace, (entry,))
+        while reason(request(2, "audit")) is None:
+            pass
+        assert reason(request(3, "audit")) == "denied"
+        assert reason(request(4, "head", tenant="b")) == "not_found"
+        assert reason(request(5, "head", tenant="a")) is None
+        client.sendall(request(6, "hello", via="mcp"))
+        assert json.loads(lines.readline())["result"]["params"]["via"] == "mcp"
+
+
+def test_stopping_answers_what_was_read(tmp_path: Path) -> None:
+    running = Running(tmp_path / "s")
+    client = running.connect()
+    client.sendall(request(1, "forget", id="a"))
+    with client, client.makefile("rb") as lines:
+        assert json.loads(lines.readline())["id"] == 1
+        running.stop()
+        assert lines.readline() == b""
+
+
+def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(BadConfiguration):
+        bind_listener(tmp_path / "file", None)
+    with pytest.raises(BadConfiguration):
+        bind_listener(tmp_path / ("x" * 108), None)
+    bind_listener(tmp_path / "s", None).close()
+    bind_listener(tmp_path / "s", None).close()

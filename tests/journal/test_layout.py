@@ -1,0 +1,53 @@
+"""FORMAT, the lock and safe paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+
+from journal.errors import DamagedStore, ForeignStore, StoreAbsent, StoreLocked
+from journal.layout import StoreLock, UnsafePath, check_safe, format_line, read_boot_id, read_format
+
+STORE_ID = bytes(range(16))
+
+
+def test_format(tmp_path: Path) -> None:
+    path = tmp_path / "FORMAT"
+    with pytest.raises(StoreAbsent):
+        read_format(path)
+    path.write_bytes(format_line(STORE_ID))
+    assert read_format(path) == STORE_ID
+    path.write_bytes(format_line(STORE_ID).replace(b"00", b"01"))
+    with pytest.raises(DamagedStore):
+        read_format(path)
+    path.write_bytes(b"noctuary 9 x %08x\n" % crc32c(b"noctuary 9 x"))
+    with pytest.raises(ForeignStore, match=r"noctuary 9.*noctuary 1"):
+        read_format(path)
+
+
+def test_the_lock_is_exclusive_and_its_file_stays(tmp_path: Path) -> None:
+    lock = StoreLock.take(tmp_path / "lock")
+    with pytest.raises(StoreLocked):
+        StoreLock.take(tmp_path / "lock")
+    lock.release()
+    lock.release()
+    StoreLock.take(tmp_path / "lock").release()
+    assert (tmp_path / "lock").exists()
+
+
+def test_paths_open_to_others_and_symlinks_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch(mode=0o644)
+    path.chmod(0o644)
+    (tmp_path / "link").symlink_to(path)
+    for unsafe in (path, tmp_path / "link"):
+        with pytest.raises(UnsafePath):
+            check_safe(unsafe)
+    path.chmod(0o600)
+    check_safe(path)
+
+
+def test_boot_id_has_16_bytes() -> None:
+    assert len(read_boot_id()) == 16
