@@ -34,11 +34,12 @@ from daemon.reads.operator import Operator
 from daemon.server import Server, bind_listener, passed_listener
 from daemon.service import Service
 from daemon.wire.results import RecoveryOut
-from journal.errors import NoctuaryFault, StoreAbsent
+from journal.errors import DamagedStore, NoctuaryFault, StoreAbsent
 from journal.layout import StateDir, read_boot_id
 from journal.record import Head
 from journal.store import Store, create_store, open_store
-from projections.store import ProjectionStore, check_watermark
+from journal.verify import verify_in_child
+from projections.store import ProjectionStore, check_watermark, is_trusted
 
 VERSION = "0.1.0"
 WATCH_S = 0.2
@@ -140,7 +141,12 @@ def open_all(state: Path) -> tuple[Store, ProjectionStore, RecoveryOut]:
     """The store, made if there is none, with its projections caught up. Raises NoctuaryFault."""
     started = time.monotonic()
     # The check is made before the store's first write (contract §3.4): a journal that went back stays as is.
-    check = partial(check_watermark, StateDir(state).projections_dir, read_boot_id())
+    boot_id = read_boot_id()
+    state_dir = StateDir(state)
+    check = partial(check_watermark, state_dir.projections_dir, boot_id)
+    trusted = is_trusted(state_dir.projections_dir, boot_id)
+    if state_dir.format_file.exists() and not trusted:
+        _walk_first(state)
     try:
         store = open_store(state, version=VERSION, now_ms=system_clock_ms(), check_projections=check)
     except StoreAbsent:
@@ -158,6 +164,15 @@ def open_all(state: Path) -> tuple[Store, ProjectionStore, RecoveryOut]:
         store.close(False)
         raise
     return store, projections, _recovery(store, before, started)
+
+
+def _walk_first(state: Path) -> None:
+    """Walk the journal in a child before it is folded from the start: pages out of order can kill a reader.
+
+    Raises DamagedStore with the first finding.
+    """
+    for finding in verify_in_child(state).findings:
+        raise DamagedStore("journal", f"{finding.code}: {finding.what}", finding.action, finding.seq)
 
 
 def _recovery(store: Store, before: Head, started: float) -> RecoveryOut:

@@ -12,7 +12,7 @@ import msgspec
 
 from daemon.call import Call, Deliver
 from daemon.caller import Caller
-from daemon.commands.table import prepare
+from daemon.commands.table import PreparedWrite, prepare
 from daemon.moment import Moment
 from daemon.prepare import UNSET
 from daemon.reads import audit, lineage, memories, sessions
@@ -21,6 +21,7 @@ from daemon.refusal import Reason, Refused
 from daemon.wire.verbs import VERBS
 from daemon.writer import Job, Writer
 from journal.codes import CallerRole
+from journal.space import SpaceGuard
 from journal.store import Store
 from projections.store import ProjectionStore
 from projections.warming import warm
@@ -47,7 +48,10 @@ class Service:
         self._deliver = deliver
         self.names = WorkingSet()
         warm(self.names, store, projections)
-        self.writer = Writer(store, projections, self.names, moment, self._answer, node)
+        self.space = SpaceGuard(store.dir.root, store.dir.reserve_file)
+        if not self.space.measure().enough or not self.space.make_reserve():
+            self.space.read_only = True
+        self.writer = Writer(store, projections, self.names, moment, self._answer, node, self.space)
 
     def start(self) -> None:
         self.writer.start()
@@ -55,13 +59,13 @@ class Service:
     def stop(self) -> None:
         self.writer.stop()
 
-    def submit(self, call: Call, size_bytes: int = 0) -> None:
+    def submit(self, call: Call) -> None:
         """Prepare a write and queue it. Raises Refused for what needs no store to be refused."""
         params = call.params
         tenant = tenant_of(params, call.caller, writes=True)
         write = prepare(call.method, params, tenant, call.caller, self.store.vault.hash_key)
         correlation = None if params.correlation is UNSET else params.correlation
-        self.writer.submit(Job(write, call.caller, correlation, call, size_bytes))
+        self.writer.submit(Job(write, call.caller, correlation, call, _size_bytes(write)))
 
     def _answer(self, answers: list[tuple[Any, Any]]) -> None:
         done: list[tuple[Call, Any]] = []
@@ -85,6 +89,13 @@ class Service:
 def _as_result(method: str, outcome: dict[str, Any]) -> msgspec.Struct:
     """The dict that a decision made, as the verb's result struct."""
     return msgspec.convert(outcome, VERBS[method].result)
+
+
+def _size_bytes(write: PreparedWrite) -> int:
+    """About what a write adds to the journal: its texts, and a kibibyte for each record."""
+    memories = (write.memory, *write.items)
+    texts = (len(item.text) + 1024 for item in memories if item is not None and not isinstance(item, Refused))
+    return 1024 + sum(texts)
 
 
 def tenant_of(params: Any, caller: Caller, *, writes: bool) -> str:

@@ -23,12 +23,16 @@ from journal.errors import NoctuaryFault
 from journal.events import SealedPart
 from journal.record import Actor, Record
 from journal.sealing import keyed_hash
+from journal.space import Space, SpaceGuard
 from journal.store import Store
 from journal.tsid import TsidSource
 from journal.unsealing import open_sealed
 from projections.state import State
 from projections.store import ProjectionStore
 from projections.workingset import WorkingSet
+
+ALLOWED_WHEN_FULL = frozenset({"forget", "session_close"})
+"""What the reserve is kept for: writes that destroy or close, and need next to nothing."""
 
 BATCH_WRITES = 512
 BATCH_BYTES = 8 << 20
@@ -60,19 +64,27 @@ class Writer:
         moment: Moment,
         deliver: Deliver,
         node: int,
+        space: SpaceGuard,
     ) -> None:
         self._store = store
         self._projections = projections
         self._names = names
         self._moment = moment
         self._deliver = deliver
+        self._space = space
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._tsids = TsidSource(node, projections.counters.tsid)
         self._thread = threading.Thread(target=self._run, name="writer")
         self.failed: BaseException | None = None
+        self._fold_failure: Exception | None = None
 
     def start(self) -> None:
         self._thread.start()
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the disk is too full for anything but what the reserve is for."""
+        return self._space.read_only
 
     def submit(self, job: Job) -> None:
         """Queue a write. Raises Refused (overloaded) when too many wait."""
@@ -94,6 +106,7 @@ class Writer:
                 return
             jobs, ends = self._gather(first)
             try:
+                jobs = self._refuse_when_full(jobs)
                 answers = self._batch(jobs)
             except BaseException as error:
                 self._fail(error, jobs)
@@ -107,8 +120,27 @@ class Writer:
                 self._fail(error, [])
                 return
 
+    def _refuse_when_full(self, jobs: list[Job]) -> list[Job]:
+        """Answer those that a full disk refuses; the others. The reserve goes when it is needed."""
+        was_read_only = self._space.read_only
+        space = self._space.measure(sum(job.size_bytes for job in jobs))
+        if not self._space.read_only:
+            if was_read_only:
+                self._space.make_reserve()
+            return jobs
+        if not was_read_only:
+            self._space.give_up_reserve()
+        refused: list[Answer] = [
+            (job.call, _disk_full(space)) for job in jobs if job.write.verb not in ALLOWED_WHEN_FULL
+        ]
+        if refused:
+            self._deliver(refused)
+        return [job for job in jobs if job.write.verb in ALLOWED_WHEN_FULL]
+
     def _make_ready(self) -> None:
         """Between batches, when nobody waits for an answer: keys ahead of use, room in the map."""
+        if self._fold_failure is not None:
+            raise self._fold_failure
         self._store.vault.ensure()
         self._store.env.grow_if_needed()
 
@@ -158,7 +190,12 @@ class Writer:
             changes = state.finish()
         head = admission.commit()
         self._names.publish(admission.pending)
-        self._projections.commit(changes, state.counters, head)
+        try:
+            self._projections.commit(changes, state.counters, head)
+        except Exception as error:
+            # The writes have happened and are acked; what was folded from them is made anew at the next open.
+            self._projections.distrust()
+            self._fold_failure = error
         return [answer for answer in answers if answer is not None]
 
     def _admission(self, state: State, journal_txn: Any) -> Admission:
@@ -246,6 +283,16 @@ def error_data(refused: Refused) -> dict[str, Any]:
             **refused.data,
         },
     }
+
+
+def _disk_full(space: Space) -> Refused:
+    return Refused(
+        Reason.READ_ONLY,
+        "the disk is too full to write",
+        free_bytes=space.free_bytes,
+        needed_bytes=space.needed_bytes,
+        retry_after_ms=1000,
+    )
 
 
 def unknown_outcome() -> Refused:

@@ -77,6 +77,11 @@ def peek_watermark(directory: Path, boot_id: bytes) -> Head | None:
     return Head(epoch, seq, chain)
 
 
+def is_trusted(directory: Path, boot_id: bytes) -> bool:
+    """Whether projections are there that this boot may catch up from."""
+    return directory.exists() and _trusted(directory, directory / "OPEN", boot_id)
+
+
 def check_watermark(directory: Path, boot_id: bytes, head: Head) -> None:
     """Raise DamagedStore when trusted projections are ahead of a journal whose head is `head`."""
     found = peek_watermark(directory, boot_id)
@@ -212,6 +217,10 @@ class ProjectionStore:
                             digest.update(len(value).to_bytes(4, "big") + value)
                 found[projection] = digest.hexdigest()
         return found
+
+    def distrust(self) -> None:
+        """Mark what is there as not to be opened again: the next open folds from the journal."""
+        _write_open(self._directory / "OPEN", bytes(16))
 
     def close(self, clean: bool) -> None:
         """Close; a clean stop syncs everything, then takes OPEN away."""

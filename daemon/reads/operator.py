@@ -56,7 +56,7 @@ class Operator:
         )
 
     def _read_only(self) -> bool:
-        return self._service.writer.failed is not None
+        return self._service.writer.failed is not None or self._service.writer.read_only
 
     def _status(self, tenant: str) -> r.StatusResult:
         service = self._service
@@ -65,12 +65,20 @@ class Operator:
         number = service.names.tenant_numbers.get(tenant, 0)
         row = service.names.tenants.get(number)
         findings = []
-        if self._read_only():
+        if service.writer.read_only:
+            findings.append(
+                r.FindingOut(code="disk_full", seq=head.seq, what="the disk is too full to write", action="make room")
+            )
+        if service.writer.failed is not None:
             findings.append(
                 r.FindingOut(code="write_failed", seq=head.seq, what="a write to the journal failed", action="restart")
             )
+        findings += [r.FindingOut(code=f.code, seq=f.seq, what=f.what, action=f.action) for f in store.findings]
+        health = "degraded" if findings else "ok"
+        if service.writer.failed is not None:
+            health = "failed"
         return r.StatusResult(
-            health="failed" if findings else "ok",
+            health=health,
             findings=findings,
             recovery=self._recovery,
             head=head_result(store, head),

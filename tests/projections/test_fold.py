@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def test_the_state_does_not_depend_on_how_records_were_batched(
 ) -> None:
     whole = _fold(tmp_path_factory.mktemp("whole") / "p", [STORY])
     bounds = [0, *sorted(cuts), len(STORY)]
-    pieces = [STORY[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    pieces = [STORY[a:b] for a, b in itertools.pairwise(bounds)]
     cut = _fold(tmp_path_factory.mktemp("cut") / "p", pieces)
     try:
         assert cut.digests() == whole.digests()
