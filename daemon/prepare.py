@@ -97,21 +97,36 @@ def request_digest(hash_key: bytes, verb: str, params: msgspec.Struct) -> bytes:
     return keyed_hash(hash_key, b"request", _CANONICAL([verb, _present(params)]))
 
 
+_AS_IT_IS = frozenset({str, int, float, bool, type(None)})
+_digested_fields: dict[type, tuple[str, ...]] = {}
+
+
+def _fields_of(struct: type[msgspec.Struct]) -> tuple[str, ...]:
+    found = _digested_fields.get(struct)
+    if found is None:
+        found = tuple(name for name in struct.__struct_fields__ if name not in _NOT_DIGESTED)
+        _digested_fields[struct] = found
+    return found
+
+
 def _present(value: Any) -> Any:
+    """What of a request is there, in a form that two spellings of one request share."""
     if isinstance(value, msgspec.Struct):
         present = {}
-        for name in value.__struct_fields__:
+        for name in _fields_of(type(value)):
             found = getattr(value, name)
-            if found is UNSET or name in _NOT_DIGESTED:
+            if found is UNSET:
                 continue
-            if name in _TIME_FIELDS and isinstance(found, str):
+            if type(found) is str and name in _TIME_FIELDS:
                 found = parse_time(name, found)
-            present[name] = _present(found)
+            elif type(found) not in _AS_IT_IS:
+                found = _present(found)
+            present[name] = found
         return present
     if isinstance(value, msgspec.Raw):
         return msgspec.json.decode(value)
     if isinstance(value, (list, tuple)):
-        return [_present(item) for item in value]
+        return [item if type(item) in _AS_IT_IS else _present(item) for item in value]
     return value
 
 

@@ -234,7 +234,7 @@ class Writer:
                 answers[index] = (job.call, self._admit(admission, job))
             except Refused as refused:
                 answers[index] = (job.call, refused)
-            except (NoctuaryFault, LookupError, ValueError, TypeError, AttributeError):
+            except (NoctuaryFault, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
                 return index
         return None
 

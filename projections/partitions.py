@@ -44,15 +44,22 @@ def unpack(key: bytes, value: bytes) -> PartitionRow:
 def load(state: State, number: int) -> PartitionRow:
     """The partition `number`, which must exist."""
     key = KEY32.pack(number)
+    changed: PartitionRow | None = state.deferred(tables.PARTITIONS, key)
+    if changed is not None:
+        return changed
     value = state.get(tables.PARTITIONS, key)
     if value is None:
         raise LookupError(f"the journal speaks of partition {number} before it was opened")
     return unpack(key, value)
 
 
+def _pack(key: bytes, row: PartitionRow) -> bytes:
+    return rows.seal_row(key, _ENCODE(row))
+
+
 def store(state: State, number: int, row: PartitionRow) -> None:
     key = KEY32.pack(number)
-    state.put(tables.PARTITIONS, key, rows.seal_row(key, _ENCODE(row)))
+    state.defer(tables.PARTITIONS, key, row, _pack)
 
 
 def row_appended(state: State, number: int) -> int:

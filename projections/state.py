@@ -7,8 +7,8 @@ or None for a deletion. Header rows are changed page by page; `pages` holds the 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import msgspec
 
@@ -21,6 +21,7 @@ KEY32_32 = struct.Struct(">II")
 KEY32_64 = struct.Struct(">IQ")
 KEY64_64 = struct.Struct(">QQ")
 
+Pack = Callable[[bytes, Any], bytes]
 Changes = dict[str, dict[bytes, bytes | None]]
 
 
@@ -57,6 +58,16 @@ class State:
         self.changes: Changes = {database: {} for database in tables.DATABASES}
         self.memories = self.changes[tables.MEMORIES]
         self.pages: dict[tuple[int, int], bytearray] = {}
+        self._deferred: dict[tuple[str, bytes], tuple[Any, Pack]] = {}
+
+    def deferred(self, database: str, key: bytes) -> Any | None:
+        """The row that `defer` was last given for this key, not yet packed."""
+        found = self._deferred.get((database, key))
+        return None if found is None else found[0]
+
+    def defer(self, database: str, key: bytes, row: Any, pack: Pack) -> None:
+        """Change a row that many records of a batch change: it is packed once, when the batch is done."""
+        self._deferred[database, key] = (row, pack)
 
     def get(self, database: str, key: bytes) -> bytes | None:
         changes = self.changes[database]
@@ -100,12 +111,15 @@ class State:
     def session(self, number: int) -> rows.SessionRow | None:
         """The session row of `number`, or None. Raises DamagedRow."""
         key = KEY32.pack(number)
-        value = self.get(tables.SESSIONS, key)
+        changed: rows.SessionRow | None = self.deferred(tables.SESSIONS, key)
+        if changed is not None:
+            return changed
+        value = self._snapshot.get(tables.SESSIONS, key)
         return None if value is None else rows.unpack_session(key, value)
 
     def put_session(self, number: int, row: rows.SessionRow) -> None:
         key = KEY32.pack(number)
-        self.changes[tables.SESSIONS][key] = rows.pack_session(key, row)
+        self.defer(tables.SESSIONS, key, row, rows.pack_session)
 
     def row_page(self, partition: int, page: int) -> bytearray:
         """The rows of a page without its CRC, to be changed in place. A new page is empty."""
@@ -119,7 +133,9 @@ class State:
         return content
 
     def finish(self) -> Changes:
-        """The change set, with the touched pages in it."""
+        """The change set, with the touched pages and the deferred rows in it."""
+        for (database, key), (row, pack) in self._deferred.items():
+            self.changes[database][key] = pack(key, row)
         pages = self.changes[tables.ROWS]
         for (partition, page), content in self.pages.items():
             key = KEY32_32.pack(partition, page)

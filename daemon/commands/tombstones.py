@@ -12,8 +12,9 @@ from daemon.wire.times import format_ms
 from journal import events
 from journal.codes import EdgeType, Mark, Part
 from journal.tsid import memory_ref, parse_memory_ref
-from projections import edges
+from projections import edges, tables
 from projections.rows import MemoryRow
+from projections.state import KEY64, KEY64_64
 
 RECOVERED_STRENGTH = 0.2
 _WORDS = int(Part.WORDS)
@@ -87,14 +88,14 @@ def recover(building: Building, params: Any) -> dict[str, Any]:
 
 
 def _flagged_by(building: Building, tsid: int) -> tuple[tuple[int, int], ...]:
-    """The children whose open flag came from this memory: those of its derivatives that are flagged."""
-    state = building.view.state
-    flagged = []
-    for kind, child in _children(building, tsid):
-        row = state.memory(child)
-        if row is not None and row.flags:
-            flagged.append((kind, child))
-    return tuple(flagged)
+    """The children that the forgetting which is now undone had flagged."""
+    view = building.view
+    seqs = [KEY64_64.unpack(key)[1] for key, _ in view.state.prefix(tables.TOUCHES, KEY64.pack(tsid))]
+    for seq in reversed(seqs):
+        record = view.record(seq)
+        if record is not None and isinstance(record.event, events.Forgotten) and record.event.memory[1] == tsid:
+            return record.event.flagged
+    return ()
 
 
 def about(params: Any) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ RequestId = int | str
 _MIN_ID, _MAX_ID = -(1 << 63), (1 << 63) - 1
 _IntId = Annotated[int, Meta(ge=_MIN_ID, le=_MAX_ID)]
 _StrId = Annotated[str, Meta(max_length=limits.REQUEST_ID)]
+_FLOAT32_MAX = 3.4028234663852886e38
 _ENVELOPE = frozenset({"jsonrpc", "id", "method", "params"})
 _PATH = re.compile(r" - at `\$(.*)`\Z", re.DOTALL)
 _FIELD = re.compile(r"(unknown|required) field `(.*)`\Z", re.DOTALL)
@@ -55,6 +56,9 @@ _ALLOWED: dict[str, tuple[str, ...]] = {
     "via": get_args(words.ViaWord),
     "state": get_args(words.TenantStateWord),
     "direction": get_args(words.DirectionWord),
+    "derived_from.kind": get_args(words.ExternalWord),
+    "evidence.kind": get_args(words.ExternalWord),
+    "source.kind": get_args(words.ExternalWord),
 }
 
 
@@ -128,6 +132,8 @@ def _check_item(item: p.RememberItem, where: dict[str, Any]) -> None:
         raise Refused(Reason.TOO_LARGE, "the text is too large", parameter="text", limit=limits.TEXT_BYTES, **where)
     if isinstance(item.idempotency_key, str):
         _check_key(item.idempotency_key, where)
+    if isinstance(item.vector, msgspec.Struct) and not all(abs(x) <= _FLOAT32_MAX for x in item.vector.values):
+        raise _invalid("vector.values", "a value is out of the range of float32", **where)
     if isinstance(item.metadata, msgspec.Raw):
         metadata = bytes(item.metadata)
         if not metadata.startswith(b"{"):
@@ -270,7 +276,7 @@ def _out_of_bounds(parameter: str, what: str, bound: float, where: dict[str, int
 def _unfit(parameter: str, what: str, where: dict[str, int]) -> Refused:
     name = parameter.rpartition(".")[2]
     if what.startswith("Invalid enum value"):
-        allowed = _ALLOWED.get(name)
+        allowed = _ALLOWED.get(parameter, _ALLOWED.get(name))
         more = {"allowed": list(allowed)} if allowed else {}
         return _invalid(parameter, "the value is none of the allowed ones", **more, **where)
     if "matching regex" in what:
