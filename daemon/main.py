@@ -43,6 +43,7 @@ from projections.store import ProjectionStore, check_watermark, is_trusted
 
 VERSION = "0.1.0"
 WATCH_S = 0.2
+HEAD_EVERY_S = 600.0
 _PR_SET_DUMPABLE = 4
 
 log = structlog.get_logger("daemon")
@@ -97,8 +98,8 @@ class Daemon:
         gc.collect()
         gc.freeze()
         await server.start(listener, front)
-        head = service.store.log.head()
-        log.info("ready", pid=os.getpid(), seq=head.seq, epoch=head.epoch, version=VERSION)
+        log.info("ready", pid=os.getpid(), version=VERSION)
+        _log_head(service.store)
         try:
             await self._until_stopped(service)
         finally:
@@ -107,11 +108,18 @@ class Daemon:
             if own is not None:
                 _unlink_own(config.socket, own)
         clean = service.writer.failed is None
+        _log_head(service.store)
         log.info("stopped", clean=clean)
         return clean
 
     async def _until_stopped(self, service: Service) -> None:
+        noted = time.monotonic()
         while not self._stop.is_set() and service.writer.failed is None:
+            if time.monotonic() - noted >= HEAD_EVERY_S:
+                noted = time.monotonic()
+                _log_head(service.store)
+                service.store.env.check_readers()
+                service.projections.env.check_readers()
             try:
                 await asyncio.wait_for(self._stop.wait(), WATCH_S)
             except TimeoutError:
@@ -135,6 +143,12 @@ class Daemon:
         for key in KEYS:
             if key not in RELOADABLE and getattr(config, key) != getattr(self._config, key):
                 log.warning("needs_restart", key=key)
+
+
+def _log_head(store: Store) -> None:
+    """A head somebody else keeps is the only witness against a journal that was rewritten (`audit --against`)."""
+    head = store.log.head()
+    log.info("head", store=store.store_id.hex(), epoch=head.epoch, seq=head.seq, chain=head.chain.hex())
 
 
 def open_all(state: Path) -> tuple[Store, ProjectionStore, RecoveryOut]:

@@ -40,15 +40,16 @@ class Service:
     """One opened store, serving. `start` begins the writer, `stop` answers all that waits."""
 
     def __init__(
-        self, store: Store, projections: ProjectionStore, moment: Moment, deliver: Deliver, node: int = 0
-    ) -> None:
+        self, store: Store, projections: ProjectionStore, moment: Moment, deliver: Deliver, node: int = 0,
+        space: SpaceGuard | None = None,
+    ) -> None:  # fmt: skip
         self.store = store
         self.projections = projections
         self.moment = moment
         self._deliver = deliver
         self.names = WorkingSet()
         warm(self.names, store, projections)
-        self.space = SpaceGuard(store.dir.root, store.dir.reserve_file)
+        self.space = space or SpaceGuard(store.dir.root, store.dir.reserve_file)
         if not self.space.measure().enough or not self.space.make_reserve():
             self.space.read_only = True
         self.writer = Writer(store, projections, self.names, moment, self._answer, node, self.space)
