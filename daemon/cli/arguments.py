@@ -58,6 +58,21 @@ def globals_of(words: list[str]) -> tuple[dict[str, Any], list[str]]:
     return found, rest
 
 
+def take(option: str, words: list[str]) -> tuple[str, list[str]]:
+    """The value of one option, and the other words. Raises Usage."""
+    found, rest = "", []
+    source = iter(words)
+    for item in source:
+        name, equals, value = item.partition("=")
+        if name == option:
+            found = value if equals else next(source, "")
+        else:
+            rest.append(item)
+    if not found:
+        raise Usage(f"{option} needs a value")
+    return found, rest
+
+
 def parameters(verb: str, words: list[str]) -> dict[str, Any]:
     """The parameters of `verb`. Raises Usage."""
     marks = {name.rstrip(MARKS): name[-1] for name in f"{OPTIONS.get(verb, '')} {COMMON}".split()}

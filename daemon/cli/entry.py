@@ -12,7 +12,8 @@ from daemon.cli.arguments import Usage
 
 USAGE = """usage: noctuary [--json] [--socket PATH] [--tenant NAME] VERB ...
 verbs: {verbs}
-also:  call VERB JSON, import --format turns|locomo FILE, meta trace|reverse ID,
+also:  VERB --help, --version, schema [VERB], audit --state DIR [--rebuild],
+       call VERB JSON, import --format turns|locomo FILE, meta trace|reverse ID,
        config, daemon --state DIR --socket PATH --config FILE"""
 META = {"trace": "sources", "reverse": "dependents"}
 
@@ -58,11 +59,57 @@ def command(given: dict[str, Any], rest: list[str]) -> int:
     if not rest or rest[0] in ("--help", "-h", "help"):
         print(USAGE.format(verbs=" ".join(arguments.VERBS)))
         return exits.OK if rest else exits.USAGE
+    if (told := without_socket(given, rest)) is not None:
+        return told
     client = noctuary.Client(given["socket"], given["tenant"])
     try:
         return dispatch(client, given, rest[0], rest[1:])
     finally:
         client.close()
+
+
+def without_socket(given: dict[str, Any], rest: list[str]) -> int | None:
+    """The exit code of what needs no daemon, else None. An audit whose store is held loses its `--state`."""
+    name, words = rest[0].replace("-", "_"), rest[1:]
+    if rest[0] == "--version":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"noctuary {version('noctuary')}")
+        except PackageNotFoundError:
+            print("noctuary (not installed)")
+        return exits.OK
+    if name == "schema" or (name in arguments.VERBS and words in (["--help"], ["-h"])):
+        from daemon.cli import telling
+
+        print(json.dumps(telling.schema(words), indent=2) if name == "schema" else telling.help_of(name))
+        return exits.OK
+    if name == "audit" and any(word.partition("=")[0] == "--state" for word in words):
+        return audit_state(given, rest)
+    return None
+
+
+def audit_state(given: dict[str, Any], rest: list[str]) -> int | None:
+    state, kept = arguments.take("--state", rest)
+    params = arguments.parameters("audit", kept[1:])
+    if params.keys() - {"rebuild"}:
+        raise Usage("audit --state DIR takes --rebuild only")
+    from pathlib import Path
+
+    from daemon.cli.offline import audit_offline
+    from journal.errors import NoctuaryFault
+
+    try:
+        told = audit_offline(Path(state), params.get("rebuild", False))
+    except NoctuaryFault as fault:
+        return complain(given["json"], {"message": str(fault), "reason": fault.reason}, int(fault.exit_code))
+    rest[:] = kept
+    return None if told is None else show(given, told, audit_code(told), "audit")
+
+
+def audit_code(result: dict[str, Any]) -> int:
+    """Every finding is damage: of the journal, or of a projection that differs from it."""
+    return exits.DAMAGED if result.get("findings") else exits.OK
 
 
 def dispatch(client: noctuary.Client, given: dict[str, Any], name: str, words: list[str]) -> int:
@@ -76,9 +123,9 @@ def dispatch(client: noctuary.Client, given: dict[str, Any], name: str, words: l
     verb, params = request(name, words)
     result = client.call(verb, params, dict)
     code = exits.NOT_FOUND if result.get("not_found") else exits.OK
-    if verb == "audit" and any("damage" in str(item.get("code")) for item in result.get("findings", ())):
-        code = exits.DAMAGED
-    return show(given, result, code)
+    if verb == "audit":
+        code = audit_code(result)
+    return show(given, result, code, verb)
 
 
 def request(name: str, words: list[str]) -> tuple[str, dict[str, Any]]:
@@ -103,8 +150,8 @@ def request(name: str, words: list[str]) -> tuple[str, dict[str, Any]]:
     return name, arguments.parameters(name, words)
 
 
-def show(given: dict[str, Any], result: Any, code: int) -> int:
-    print(json.dumps(result) if given["json"] else render.render(result))
+def show(given: dict[str, Any], result: Any, code: int, verb: str = "") -> int:
+    print(json.dumps(result) if given["json"] else render.render(result, verb))
     return code
 
 

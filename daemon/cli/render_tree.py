@@ -1,0 +1,40 @@
+"""A trace as a tree. Each node stands in full once; where it is met again only its name does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daemon.cli.render_text import plain
+
+
+def trace(result: dict[str, Any]) -> list[str]:
+    nodes = {node["ref"]: node for node in result["nodes"]}
+    below: dict[str, list[tuple[str, str]]] = {}
+    for edge in result["edges"]:
+        near, far = edge["from"], edge["to"]
+        if _depth(nodes, near) > _depth(nodes, far):  # dependents are traced against the edge
+            near, far = far, near
+        below.setdefault(near, []).append((far, edge["type"]))
+    lines: list[str] = []
+    seen: set[str] = set()
+    stack = [(result["root"], "", 0)]
+    while stack:  # no recursion: a trace is up to 1000 deep
+        ref, kind, depth = stack.pop()
+        told = f"{plain(ref)} (above)" if ref in seen else _node(ref, nodes.get(ref))
+        lines.append("  " * min(depth, 11) + (f"-> {kind} " if kind else "") + told)
+        if ref not in seen:
+            seen.add(ref)
+            stack += [(far, word, depth + 1) for far, word in reversed(below.get(ref, []))]
+    lines += [_node(ref, node) for ref, node in nodes.items() if ref not in seen]
+    return lines + (["cut: --depth goes deeper"] if result["truncated"] else [])
+
+
+def _depth(nodes: dict[str, Any], ref: str) -> int:
+    return int(nodes[ref]["depth"]) if ref in nodes else 1 << 30
+
+
+def _node(ref: str, node: dict[str, Any] | None) -> str:
+    if node is None:
+        return plain(ref)
+    sure = "" if node["confidence"] is None else f" [{node['confidence']:.0%}]"
+    return f"{plain(ref)}{sure} {plain(node['origin'])} {plain(node['status'])}"

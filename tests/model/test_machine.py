@@ -1,0 +1,307 @@
+"""The service and the reference are given the same commands, and have to answer alike.
+
+Between commands the clock moves, the store is closed and opened, left as a killed process leaves it, and
+folded anew. At the end everything that can be asked is asked of both.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from daemon.refusal import Refused
+from tests.model import reference
+from tests.model.opened import OPERATOR, OpenedService
+from tests.model.reference import Declined, Name, Reference
+
+START_MS = 1_790_000_000_000
+HOUR_MS = 3_600_000
+TENANTS = st.sampled_from(["default", "default", "default", "other"])
+KEYS = st.one_of(st.none(), st.none(), st.sampled_from(["k1", "k2", "k3"]))
+KINDS = st.sampled_from(["raw", "raw", *reference.SOURCES])
+ORIGINS = st.sampled_from(["experienced", "observed", "seeded", "stated"])
+AGENTS = st.sampled_from(["alpha", "beta"])
+SESSION_KEYS = st.sampled_from(["one", "two"])
+TEXTS = st.sampled_from(["the gate was painted green", "the gate", "painted green", "rain by noon"])
+PICKS = st.integers(0, 999)
+
+
+@st.composite
+def memories(draw: st.DrawFn) -> dict[str, Any]:
+    """A memory to be written; sources and session are picks among those that there will be."""
+    kind = draw(KINDS)
+    wanted: dict[str, Any] = {"kind": kind, "text": draw(TEXTS), "origin": draw(ORIGINS)}
+    if kind == "raw" and draw(st.booleans()):
+        wanted["role"] = draw(st.sampled_from(["user", "assistant", "tool"]))
+        if draw(st.booleans()):
+            del wanted["origin"]
+    if kind == "raw" and draw(st.integers(0, 3)) == 0:
+        wanted["subtype"] = draw(st.sampled_from(["turn", "capture"]))
+    if draw(st.booleans()):
+        wanted["producer"] = {"agent": draw(AGENTS)}
+        if draw(st.booleans()):
+            wanted["producer"]["model"] = "m-1"
+    wanted["picks"] = draw(st.lists(PICKS, max_size=3))
+    wanted["fitting"] = draw(st.integers(0, 4)) > 0
+    how = draw(st.integers(0, 3))
+    if how == 1:
+        wanted["session_pick"] = draw(PICKS)
+    elif how == 2:
+        wanted["session"] = {"agent": draw(AGENTS), "key": draw(SESSION_KEYS)}
+    return wanted
+
+
+class Twins(RuleBasedStateMachine):
+    """`names` maps what the reference calls a thing to the reference that the daemon gave it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_ms = START_MS
+        self.root = Path(tempfile.mkdtemp(prefix="noctuary-model-"))
+        self.opened = OpenedService(self.root / "state", lambda: self.now_ms)
+        self.model = Reference(OPERATOR.uid)
+        self.names: dict[Name, str] = {}
+        self.kinds: dict[Name, str] = {}
+        self.done: list[tuple[str, str, dict[str, Any], str]] = []
+
+    def teardown(self) -> None:
+        try:
+            self.compare_everything()
+        finally:
+            self.opened.close(True)
+            shutil.rmtree(self.root)
+
+    # --- commands --------------------------------------------------------------------------------
+
+    @rule(tenant=TENANTS, key=KEYS, wanted=memories())
+    def remember(self, tenant: str, key: str | None, wanted: dict[str, Any]) -> None:
+        self.both(tenant, "remember", self.with_picks(wanted, 0), key)
+
+    @rule(tenant=TENANTS, key=KEYS, wanted=st.lists(memories(), min_size=1, max_size=4))
+    def remember_many(self, tenant: str, key: str | None, wanted: list[dict[str, Any]]) -> None:
+        items = [self.with_picks(item, place, wanted) for place, item in enumerate(wanted)]
+        self.both(tenant, "remember_many", {"items": items}, key)
+
+    @rule(tenant=TENANTS, key=KEYS, pick=PICKS)
+    def forget(self, tenant: str, key: str | None, pick: int) -> None:
+        if self.kinds:
+            self.both(tenant, "forget", {"id": self.memory(pick)}, key)
+
+    @rule(tenant=TENANTS, key=KEYS, pick=PICKS, dead=st.booleans())
+    def recover(self, tenant: str, key: str | None, pick: int, dead: bool) -> None:
+        known = self.model.tenants.get(tenant)
+        gone = [m.name for m in known.memories.values() if m.forgotten_at is not None] if known else []
+        if dead and gone:
+            self.both(tenant, "recover", {"id": gone[pick % len(gone)]}, key)
+        elif self.kinds:
+            self.both(tenant, "recover", {"id": self.memory(pick)}, key)
+
+    @rule(tenant=TENANTS, key=KEYS, agent=AGENTS, name=SESSION_KEYS)
+    def session_open(self, tenant: str, key: str | None, agent: str, name: str) -> None:
+        self.both(tenant, "session_open", {"agent": agent, "key": name}, key)
+
+    @rule(tenant=TENANTS, key=KEYS, pick=PICKS)
+    def session_close(self, tenant: str, key: str | None, pick: int) -> None:
+        if sessions := self.sessions():
+            self.both(tenant, "session_close", {"session": sessions[pick % len(sessions)]}, key)
+
+    @rule(
+        tenant=TENANTS, key=KEYS, enforce=st.sampled_from([None, True, True, False]),
+        state=st.sampled_from([None, "initializing", "active", "active", "maintenance"]),
+    )  # fmt: skip
+    def lifecycle(self, tenant: str, key: str | None, enforce: bool | None, state: str | None) -> None:
+        args = {"enforce": enforce, "state": state}
+        self.both(tenant, "lifecycle", {name: value for name, value in args.items() if value is not None}, key)
+
+    @rule(tenant=TENANTS)
+    def end_maintenance(self, tenant: str) -> None:
+        self.both(tenant, "lifecycle", {"state": "active"}, None)
+
+    @rule(pick=PICKS)
+    def repeat(self, pick: int) -> None:
+        if self.done:
+            self.both(*self.done[pick % len(self.done)])
+
+    @rule(hours=st.sampled_from([1, 12, 23, 24, 25, 24 * 40, -1, -30]))
+    def step_clock(self, hours: int) -> None:
+        self.now_ms += hours * HOUR_MS
+
+    # --- what happens to the store ---------------------------------------------------------------
+
+    @rule()
+    def restart(self) -> None:
+        self.opened.reopen(True)
+
+    @rule()
+    def kill(self) -> None:
+        self.opened.reopen(False)
+
+    @rule()
+    def rebuild(self) -> None:
+        live = self.opened.digests()
+        self.opened.rebuild()
+        assert self.opened.folded > 0
+        assert self.opened.digests() == live
+
+    # --- comparing -------------------------------------------------------------------------------
+
+    def memory(self, pick: int) -> Name:
+        names = list(self.kinds)
+        return names[pick % len(names)]
+
+    def sessions(self) -> list[Name]:
+        return [name for tenant in self.model.tenants.values() for name in tenant.sessions]
+
+    def with_picks(self, wanted: dict[str, Any], place: int, items: Any = ()) -> dict[str, Any]:
+        """The memory with its sources by name (or place in the batch) and its session by name."""
+        args = {name: value for name, value in wanted.items() if name not in ("picks", "fitting", "session_pick")}
+        pool: list[tuple[Name | int, str]] = [(at, items[at]["kind"]) for at in range(place)]
+        pool += self.kinds.items()
+        if wanted["fitting"]:
+            pool = [entry for entry in pool if entry[1] in reference.SOURCES[wanted["kind"]]]
+        if pool and wanted["picks"]:
+            args["derived_from"] = [pool[pick % len(pool)][0] for pick in wanted["picks"]]
+        if "session_pick" in wanted and (sessions := self.sessions()):
+            args["session"] = sessions[wanted["session_pick"] % len(sessions)]
+        return args
+
+    def both(self, tenant: str, verb: str, args: dict[str, Any], key: str | None) -> None:
+        params = {"tenant": tenant, **self.wire(args)}
+        if key is not None:
+            params["idempotency_key"] = key
+        expected: dict[str, Any] | str
+        got: dict[str, Any] | str
+        try:
+            expected = self.model.apply(tenant, verb, args, key, self.now_ms)
+        except Declined as declined:
+            expected = declined.reason
+        try:
+            got = self.opened.write(verb, params)
+        except Refused as refused:
+            got = refused.reason.wire
+        self.match(expected, got)
+        if isinstance(expected, dict):
+            self.learn(tenant)
+            if key is not None:
+                self.done.append((tenant, verb, args, key))
+
+    def learn(self, tenant: str) -> None:
+        known = self.model.tenants.get(tenant)
+        for memory in known.memories.values() if known else ():
+            self.kinds[memory.name] = memory.kind
+
+    def wire(self, value: Any) -> Any:
+        """Arguments with the daemon's references in place of names."""
+        if isinstance(value, Name):
+            return self.names[value]
+        if isinstance(value, dict):
+            return {
+                name: [f"@{item}" if isinstance(item, int) else self.wire(item) for item in inner]
+                if name == "derived_from"
+                else self.wire(inner)
+                for name, inner in value.items()
+            }
+        return [self.wire(item) for item in value] if isinstance(value, list) else value
+
+    def match(self, expected: Any, got: Any) -> None:
+        """Equal, with names for references. A name that is seen first stands for a new reference."""
+        if isinstance(expected, Name):
+            if expected not in self.names:
+                assert isinstance(got, str) and got not in self.names.values()
+                self.names[expected] = got
+            assert got == self.names[expected]
+        elif isinstance(expected, dict):
+            assert isinstance(got, dict), (expected, got)
+            for name, value in expected.items():
+                self.match(value, got[name])
+        elif isinstance(expected, list):
+            assert isinstance(got, list) and len(got) == len(expected), (expected, got)
+            for one, other in zip(expected, got, strict=True):
+                self.match(one, other)
+        elif isinstance(expected, float):
+            assert got == pytest.approx(expected)
+        else:
+            assert got == expected
+
+    def compare_everything(self) -> None:
+        for name, tenant in self.model.tenants.items():
+            for memory in tenant.memories.values():
+                self.compare_memory(name, tenant, memory)
+                for direction in ("sources", "dependents"):
+                    self.compare_trace(name, tenant, memory.name, direction)
+            for session in tenant.sessions.values():
+                self.compare_session(name, session)
+        live = self.opened.digests()
+        self.opened.rebuild()
+        assert self.opened.digests() == live
+
+    def compare_memory(self, tenant_name: str, tenant: reference.Tenant, memory: reference.Memory) -> None:
+        ref = self.names[memory.name]
+        got = self.opened.read("get", {"tenant": tenant_name, "ids": [ref]})["memories"][0]
+        expected = {
+            "id": memory.name,
+            "kind": memory.kind,
+            "text": memory.text,
+            "status": memory.status,
+            "origin": memory.origin,
+            "role": memory.role,
+            "session": memory.session,
+            "turn": memory.turn,
+            "strength": memory.strength,
+            "derived_from": memory.sources,
+            "processed_into": reference.children(tenant, memory.name),
+            "grounded": reference.grounded(tenant, memory.name),
+        }
+        self.match(expected, got)
+        for other in self.model.tenants:
+            if other != tenant_name:
+                foreign = self.opened.read("get", {"tenant": other, "ids": [ref]})
+                assert foreign == {"memories": [], "not_found": [ref]}
+
+    def compare_trace(self, tenant_name: str, tenant: reference.Tenant, root: Name, direction: str) -> None:
+        depths, edges = reference.trace(tenant, root, direction)
+        params = {"tenant": tenant_name, "id": self.names[root], "direction": direction, "depth": 32}
+        got = self.opened.read("trace", params)
+        found = {node["ref"]: (node["depth"], node["status"]) for node in got["nodes"]}
+        assert found == {
+            self.names[name]: (depth, tenant.memories[name].status) for name, depth in depths.items()
+        }  # fmt: skip
+        assert len(found) == len(got["nodes"])
+        assert sorted((edge["from"], edge["to"]) for edge in got["edges"]) == sorted(
+            (self.names[made], self.names[source]) for made, source in edges
+        )
+
+    def compare_session(self, tenant_name: str, session: reference.Session) -> None:
+        params = {"tenant": tenant_name, "session": self.names[session.name], "include": ["turns", "derived"]}
+        got = self.opened.read("session", {**params, "limit": 200})
+        expected = {
+            "agent": session.agent,
+            "key": session.key,
+            "state": session.state(self.now_ms),
+            "activation": session.activation,
+            "turns": len(session.turns),
+            "opened_at": reference.when(session.opened_at),
+            "last_at": reference.when(session.last_at),
+            "closed_at": None if session.closed_at is None else reference.when(session.closed_at),
+            "memories": [{"id": name, "turn": at} for at, name in enumerate(session.turns, 1)],
+            "derived": [{"id": name} for name in session.others],
+        }
+        self.match(expected, got)
+
+
+Twins.TestCase.settings = settings(
+    max_examples=30,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+TestTwins = Twins.TestCase
