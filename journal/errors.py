@@ -51,7 +51,7 @@ class StoreAbsent(NoctuaryFault):
     """There is no store where one was asked for."""
 
     reason = "absent"
-    exit_code = 66
+    exit_code = 1
 
 
 class StoreLocked(NoctuaryFault):

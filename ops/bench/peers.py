@@ -14,6 +14,8 @@ from typing import Any
 
 import lmdb
 import msgspec
+from eventsourcing.application import Application
+from eventsourcing.domain import Aggregate
 
 from ops.bench.load import Measured
 
@@ -23,6 +25,13 @@ SYNC_MODES = {
     "sqlite": "sqlite3 WAL, synchronous=FULL, one insert per commit, 1 thread",
     "lmdb": "sync and metasync on, one put per commit, 1 thread",
 }
+
+
+class Memory(Aggregate):
+    """A memory as the library would have it. At module level: the library keeps it by its name."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
 
 
 def _timed(bodies: Sequence[bytes], write: Callable[[int, bytes], None]) -> Measured:
@@ -68,13 +77,6 @@ def lmdb_put(directory: Path, bodies: Sequence[bytes]) -> Measured:
 
 def eventsourcing_save(directory: Path, bodies: Sequence[bytes]) -> Measured:
     """One aggregate with the memory's fields, saved: one event, one commit."""
-    from eventsourcing.application import Application
-    from eventsourcing.domain import Aggregate
-
-    class Memory(Aggregate):
-        def __init__(self, fields: dict[str, Any]) -> None:
-            self.fields = fields
-
     application: Any = Application(
         env={
             "PERSISTENCE_MODULE": "eventsourcing.sqlite",
