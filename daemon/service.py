@@ -14,7 +14,7 @@ from daemon.call import Call, Deliver
 from daemon.caller import Caller
 from daemon.commands.table import PreparedWrite, prepare
 from daemon.moment import Moment
-from daemon.prepare import UNSET
+from daemon.prepare import UNSET, invalid
 from daemon.reads import audit, lineage, memories, sessions
 from daemon.reads.reading import Reading, reading
 from daemon.refusal import Reason, Refused
@@ -80,6 +80,8 @@ class Service:
     def read(self, method: str, params: Any, caller: Caller) -> msgspec.Struct:
         """Answer a question. Safe on any thread. Raises Refused."""
         tenant = tenant_of(params, caller, writes=False)
+        if params.tenants is not UNSET:
+            raise invalid("tenants", "reading several tenants at once is not served by this version")
         if method == "audit":
             return audit.audit(self.store, self.projections, params)
         content = caller.content or caller.role is not CallerRole.AUDITOR

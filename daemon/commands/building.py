@@ -6,6 +6,8 @@ outside changes until the command is admitted.
 
 from __future__ import annotations
 
+from typing import Any
+
 from daemon.decision import Draft
 from daemon.refusal import Reason, Refused
 from daemon.view import View
@@ -30,6 +32,7 @@ class Building:
         self.drafts: list[Draft] = []
         self.learned = WorkingSet()
         self.fresh_texts: list[tuple[int, bytes]] = []  # (seq, fingerprint) of texts it brought
+        self.keys: dict[bytes, tuple[bytes | None, dict[str, Any]]] = {}  # answers this very command has given
         self.kinds: dict[int, int] = {}  # memories made by this very command: TSID → kind
         self._sessions: dict[int, SessionRow] = {}
 

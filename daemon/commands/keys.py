@@ -71,6 +71,14 @@ def answer_memory(view: View, seq: int, digest: bytes | None) -> dict[str, Any]:
     return answer
 
 
+def same_command(earlier: tuple[bytes | None, dict[str, Any]], digest: bytes | None) -> dict[str, Any]:
+    """The answer to a key that an earlier item of the same batch used. Raises Refused (conflict)."""
+    known, result = earlier
+    if known != digest:
+        raise _other_request()
+    return {**result, "duplicate": True}
+
+
 def answer_keyed(view: View, seq: int, digest: bytes) -> dict[str, Any]:
     """The answer to a repeated command that owns no memory. Raises Refused (conflict)."""
     event = _record(view, seq).event

@@ -12,7 +12,7 @@ import msgspec
 
 from daemon.commands.building import Building
 from daemon.commands.creation import TEXT, Prepared, creating_event, given, sealed_plaintexts
-from daemon.commands.keys import answer_memory
+from daemon.commands.keys import answer_memory, same_command
 from daemon.decision import Draft
 from daemon.prepare import (
     UNSET,
@@ -68,6 +68,8 @@ def prepare(params: Any, tenant: str, via: Via, hash_key: bytes) -> Prepared:
     if params.session is not UNSET:
         if isinstance(params.session, str):
             session = parse_session("session", params.session)
+            if not session:
+                raise Refused(Reason.NOT_FOUND, "no such session", parameter="session")
         else:
             session_key = (params.session.agent, params.session.key)
     times = [None if t is UNSET else parse_time(n, t) for n, t in (
@@ -111,6 +113,9 @@ def decide(
         seq = view.answered(building.tenant, prepared.key)
         if seq is not None:
             return answer_memory(view, seq, prepared.digest)
+    earlier = building.keys.get(prepared.key) if prepared.key is not None else None
+    if earlier is not None:
+        return same_command(earlier, prepared.digest)
     building.refuse_in_maintenance()
     params = prepared.params
     kind = prepared.kind
@@ -145,7 +150,7 @@ def decide(
         plain = ((TEXT, prepared.text), *plain)
     building.add(Draft(event, plain, (shared,) if shared is not None else ()))
     building.fresh_texts.append((seq, text_key))
-    return {
+    result = {
         "id": memory_ref(kind, tsid),
         "address": {"epoch": view.state.head.epoch, "seq": seq},
         "duplicate": False,
@@ -153,6 +158,9 @@ def decide(
         "turn": turn or None,
         "notes": [note.wire for note in notes],
     }
+    if prepared.key is not None:
+        building.keys[prepared.key] = (prepared.digest, result)
+    return result
 
 
 def _resolve(

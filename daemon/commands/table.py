@@ -10,7 +10,7 @@ from daemon.commands import lifecycle, remember, sessions, tombstones
 from daemon.commands.building import Building
 from daemon.commands.creation import Prepared
 from daemon.commands.keys import answer_keyed, keyed_draft
-from daemon.prepare import UNSET, key_hash, request_digest
+from daemon.prepare import UNSET, invalid, key_hash, request_digest
 from daemon.refusal import Refused
 
 Decide = Callable[[Building, Any], dict[str, Any]]
@@ -47,6 +47,8 @@ def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes
     if verb == "remember":
         return PreparedWrite(verb, tenant, params, memory=remember.prepare(params, tenant, caller.via, hash_key))
     keyed = None
+    if verb == "remember_many" and not params.atomic and params.idempotency_key is not UNSET:
+        raise invalid("idempotency_key", "a batch has a key only when it is atomic; its items have their own")
     if params.idempotency_key is not UNSET:
         keyed = Keyed(key_hash(hash_key, tenant, params.idempotency_key), request_digest(hash_key, verb, params))
     items: tuple[Prepared | Refused, ...] = ()

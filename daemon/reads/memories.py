@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from daemon.prepare import UNSET, parse_memory, parse_session, parse_time
+from daemon.prepare import UNSET, invalid, parse_memory, parse_session, parse_time
 from daemon.reads.cursors import decode_cursor, encode_cursor
 from daemon.reads.reading import Reading, is_purged
 from daemon.refusal import Reason, Refused
@@ -45,8 +45,9 @@ def get(reading: Reading, params: Any) -> r.GetResult:
         raise Refused(Reason.INVALID_INPUT, "the chain is not served by this version", parameter="include", allowed=[])
     found: list[Any] = []
     missing: list[str] = []
-    for ref in dict.fromkeys(params.ids):
-        kind, tsid = parse_memory("ids", ref)
+    if params.as_known_at is not UNSET:
+        raise invalid("as_known_at", "not served by this version")
+    for kind, tsid in dict.fromkeys(parse_memory("ids", ref) for ref in params.ids):
         canonical = memory_ref(kind, tsid)
         row = reading.memory(tsid, kind)
         if row is None:

@@ -238,3 +238,32 @@ def test_nobody_listens(stopped: DaemonProcess) -> None:
     with pytest.raises(noctuary.Unreachable):
         stopped.call("hello")
     assert stopped.command("head").returncode == 3
+
+
+def test_one_key_twice_in_an_atomic_batch_is_one_memory(daemon: DaemonProcess) -> None:
+    item = {**RAW, "idempotency_key": "twice"}
+    first, second = daemon.call("remember_many", items=[item, item])["results"]
+    assert (first["duplicate"], second["duplicate"]) == (False, True)
+    assert first["id"] == second["id"]
+    assert daemon.call("list")["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "parameter"),
+    [
+        ("remember_many", {"items": [RAW], "atomic": False, "idempotency_key": "k"}, "idempotency_key"),
+        ("get", {"ids": ["raw:0000000000000"], "as_known_at": "2024-01-01T00:00:00Z"}, "as_known_at"),
+        ("list", {"tenants": ["other"]}, "tenants"),
+    ],
+)
+def test_what_is_not_served_is_refused_not_ignored(
+    daemon: DaemonProcess, method: str, params: dict[str, Any], parameter: str
+) -> None:
+    data = refused(daemon, method, **params)
+    assert (data["reason"], data["parameter"]) == ("invalid_input", parameter)
+
+
+def test_a_vector_beyond_float32_is_refused_and_the_daemon_goes_on(daemon: DaemonProcess) -> None:
+    data = refused(daemon, "remember", **RAW, vector={"model": "m", "values": [1e39]})
+    assert data["reason"] == "invalid_input"
+    assert daemon.call("remember", **RAW)["duplicate"] is False
