@@ -9,10 +9,6 @@ from typing import Any
 from tests.system.process import DaemonProcess
 
 CANARY = "zqXcanary7Yk"
-PLACES = (
-    "text", "topic", "speaker", "subject", "project", "source_entity", "tag", "entity", "metadata", "key",
-    "fact", "external", "idempotency", "note", "name",
-)  # fmt: skip
 
 
 def word(place: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +11,6 @@ import pytest
 
 from ops.drills.kill9 import Drill, request_line
 from tests.system.process import DaemonEnded, DaemonProcess, everything
-
-SECTOR_BYTES = 512
 
 
 def write_some(daemon: DaemonProcess) -> list[str]:
@@ -39,8 +38,6 @@ def test_kill_under_load_loses_and_doubles_nothing(stopped: DaemonProcess, clien
 
 
 def test_half_a_line_leaves_nothing(daemon: DaemonProcess) -> None:
-    import socket
-
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
         stream.connect(str(daemon.socket))
         stream.sendall(request_line("whole") + request_line("torn")[:-10])
@@ -114,10 +111,9 @@ def truncate(path: Path) -> None:
 
 
 def flip(path: Path) -> None:
-    """One bit in the content of the newest records: the text of a memory is no longer what was written."""
+    """One bit of a record among the newest, wherever a copy of its page stands."""
     content = bytearray(path.read_bytes())
-    place = content.rindex(b"newest-stamp")
-    content[place] ^= 1
+    assert b"newest-stamp" in content
     while (place := content.find(b"newest-stamp")) >= 0:
         content[place] ^= 1
     path.write_bytes(bytes(content))
