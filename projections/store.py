@@ -64,22 +64,28 @@ def peek_watermark(directory: Path, boot_id: bytes) -> Head | None:
     """The watermark of projections that may be trusted, None when there are none. Writes nothing."""
     if not directory.exists() or not _trusted(directory, directory / "OPEN", boot_id):
         return None
-    check_data_file(directory / "data.mdb")
-    env = Environment.open(directory, (*tables.DATABASES, tables.META), durable=False, readonly=True)
     try:
-        with env.read() as txn:
-            value = txn.get(_WATERMARK_KEY, db=env.db(tables.META))
-    finally:
-        env.close()
+        return _read_watermark(directory)
+    except (DamagedStore, rows.DamagedRow):
+        return None  # what can't be read is folded anew
+
+
+def _read_watermark(directory: Path) -> Head | None:
+    """The watermark in `directory`. Raises DamagedStore, DamagedRow."""
+    check_data_file(directory / "data.mdb")
+    try:
+        env = Environment.open(directory, (*tables.DATABASES, tables.META), durable=False, readonly=True)
+        try:
+            with env.read() as txn:
+                value = txn.get(_WATERMARK_KEY, db=env.db(tables.META))
+        finally:
+            env.close()
+    except lmdb.Error as error:
+        raise DamagedStore("projections", str(error), "They are folded anew.") from error
     if value is None:
         return None
     epoch, seq, chain = _WATERMARK.unpack_from(rows.open_row(tables.META, _WATERMARK_KEY, bytes(value)))
     return Head(epoch, seq, chain)
-
-
-def is_trusted(directory: Path, boot_id: bytes) -> bool:
-    """Whether projections are there that this boot may catch up from."""
-    return directory.exists() and _trusted(directory, directory / "OPEN", boot_id)
 
 
 def check_watermark(directory: Path, boot_id: bytes, head: Head) -> None:
@@ -110,7 +116,7 @@ class ProjectionStore:
         """Open what is there if it can be trusted, else begin empty. Raises nothing for a bad watermark:
         an unreadable one means a rebuild."""
         opened = directory / "OPEN"
-        if directory.exists() and not _trusted(directory, opened, boot_id):
+        if directory.exists() and peek_watermark(directory, boot_id) is None:
             shutil.rmtree(directory)
         directory.mkdir(mode=0o700, exist_ok=True)
         _write_open(opened, boot_id)

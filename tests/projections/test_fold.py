@@ -162,3 +162,14 @@ def test_projections_survive_a_clean_stop_into_another_boot(tmp_path: Path) -> N
     store = ProjectionStore.open(tmp_path / "p", b"c" * 16)
     assert store.head.seq == len(STORY)
     store.close(clean=True)
+
+
+@pytest.mark.parametrize("damage", ["emptied", "truncated", "overwritten"])
+def test_projections_that_cannot_be_read_are_begun_anew(tmp_path: Path, damage: str) -> None:
+    _fold(tmp_path / "p", [STORY]).close(clean=True)
+    data = tmp_path / "p" / "data.mdb"
+    whole = data.read_bytes()
+    data.write_bytes({"emptied": b"", "truncated": whole[:12288], "overwritten": b"\xa5" * len(whole)}[damage])
+    store = ProjectionStore.open(tmp_path / "p", BOOT)
+    assert store.head.seq == 0
+    store.close(clean=True)
