@@ -39,7 +39,7 @@ from journal.layout import StateDir, read_boot_id
 from journal.record import Head
 from journal.store import Store, create_store, open_store
 from journal.verify import verify_in_child
-from projections.store import ProjectionStore, check_watermark, peek_watermark
+from projections.store import ProjectionStore, check_watermark, is_trusted
 
 VERSION = "0.1.0"
 WATCH_S = 0.2
@@ -158,7 +158,7 @@ def open_all(state: Path) -> tuple[Store, ProjectionStore, RecoveryOut]:
     boot_id = read_boot_id()
     state_dir = StateDir(state)
     check = partial(check_watermark, state_dir.projections_dir, boot_id)
-    trusted = peek_watermark(state_dir.projections_dir, boot_id) is not None
+    trusted = is_trusted(state_dir.projections_dir, boot_id)
     if state_dir.format_file.exists() and not trusted:
         _walk_first(state)
     try:

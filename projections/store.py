@@ -88,6 +88,11 @@ def _read_watermark(directory: Path) -> Head | None:
     return Head(epoch, seq, chain)
 
 
+def is_trusted(directory: Path, boot_id: bytes) -> bool:
+    """Whether projections are there that this boot may catch up from."""
+    return directory.exists() and _trusted(directory, directory / "OPEN", boot_id)
+
+
 def check_watermark(directory: Path, boot_id: bytes, head: Head) -> None:
     """Raise DamagedStore when trusted projections are ahead of a journal whose head is `head`."""
     found = peek_watermark(directory, boot_id)
