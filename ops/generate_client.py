@@ -133,7 +133,7 @@ def main() -> int:
     now = path.read_text("utf-8")
     wanted = now.split(MARK)[0] + MARK + generated()
     config = str(ROOT / "pyproject.toml")
-    form = ["ruff", "format", "-q", "--config", config, "--stdin-filename", "noctuary.py", "-"]
+    form = [sys.executable, "-m", "ruff", "format", "-q", "--config", config, "--stdin-filename", "noctuary.py", "-"]
     wanted = subprocess.run(form, input=wanted, text=True, capture_output=True, check=True).stdout
     if "--check" in sys.argv:
         return int(wanted != now)
