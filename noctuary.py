@@ -714,7 +714,7 @@ class SleepEligibility(Result, kw_only=True):
 
 
 class SessionResult(SessionListed, kw_only=True):
-    """`turns_list`, `passes` and `derived` are there when they were asked for."""
+    """`memories` (its turns), `passes` and `derived` are there when they were asked for."""
 
     sleep: SleepEligibility
     memories: list[Memory] | None = None

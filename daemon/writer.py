@@ -112,12 +112,12 @@ class Writer:
                 self._fail(error, jobs)
                 return
             self._deliver(answers)
-            if ends:
-                return
             try:
                 self._make_ready()
             except BaseException as error:
                 self._fail(error, [])
+                return
+            if ends:
                 return
 
     def _refuse_when_full(self, jobs: list[Job]) -> list[Job]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -57,21 +57,37 @@ def get(reading: Reading, params: Any) -> r.GetResult:
     return r.GetResult(memories=found, not_found=missing)
 
 
+Show = Callable[[Reading, int, MemoryRow, Record, events.MemoryCreated, str | None, Particulars], Any]
+
+
 def full(reading: Reading, tsid: int, row: MemoryRow) -> Any:
     """The memory in full, or what can still be said of it."""
+    return _shown(reading, tsid, row, _memory)
+
+
+def compact(reading: Reading, tsid: int, row: MemoryRow) -> Any:
+    """The form of lists: text up to 200 characters."""
+    return _shown(reading, tsid, row, _compact)
+
+
+def _shown(reading: Reading, tsid: int, row: MemoryRow, show: Show) -> Any:
+    """The memory as `show` has it; purged and damaged ones have a form of their own."""
     try:
         record, event = reading.genesis(row)
-        if is_purged(row):
-            return _purged(reading, row, record, event)
+    except DamagedRecord:
+        return _damaged(tsid, row, "journal record")
+    if is_purged(row):
+        return _purged(reading, row, record, event)
+    try:
         text = reading.text(event) if reading.content else None
         particulars = _particulars(reading, row, event)
     except PartUnreadable as error:
         if error.state == "purged":
             return _purged(reading, row, record, event)
-        return _damaged(tsid, row, "sealed part")
+        return _damaged(tsid, row, "sealed part", record)
     except DamagedRecord:
-        return _damaged(tsid, row, "journal record")
-    return _memory(reading, tsid, row, record, event, text, particulars)
+        return _damaged(tsid, row, "journal record", record)
+    return show(reading, tsid, row, record, event, text, particulars)
 
 
 def _particulars(reading: Reading, row: MemoryRow, event: events.MemoryCreated) -> Particulars:
@@ -83,13 +99,14 @@ def _particulars(reading: Reading, row: MemoryRow, event: events.MemoryCreated) 
     return reading.particulars(getattr(later, "parts", ()))
 
 
-def _damaged(tsid: int, row: MemoryRow, what: str) -> r.DamagedMemory:
+def _damaged(tsid: int, row: MemoryRow, what: str, record: Record | None = None) -> r.DamagedMemory:
     return r.DamagedMemory(
         id=memory_ref(row.kind, tsid),
         kind=Kind(row.kind).wire,
         status=row.status.wire,
         damaged=True,
         what=what,
+        at=format_ms(record.at_ms) if record is not None else None,
     )
 
 
@@ -381,24 +398,25 @@ def _matches_producer(reading: Reading, match: Any, row: MemoryRow) -> bool:
     return True
 
 
-def compact(reading: Reading, tsid: int, row: MemoryRow) -> Any:
-    """The form of lists: text up to 200 characters."""
-    try:
-        record, event = reading.genesis(row)
-        if is_purged(row):
-            return _purged(reading, row, record, event)
-        text = reading.text(event) if reading.content else None
-        topic = _particulars(reading, row, event).topic
-    except PartUnreadable as error:
-        if error.state == "purged":
-            return _purged(reading, row, record, event)
-        return _damaged(tsid, row, "sealed part")
-    except DamagedRecord:
-        return _damaged(tsid, row, "journal record")
+def _compact(
+    reading: Reading,
+    tsid: int,
+    row: MemoryRow,
+    record: Record,
+    event: events.MemoryCreated,
+    text: str | None,
+    particulars: Particulars,
+) -> r.CompactMemory:
     cut = text is not None and len(text) > CUT_CHARACTERS
     return r.CompactMemory(
-        id=memory_ref(row.kind, tsid), kind=Kind(row.kind).wire,
-        subtype=subtype_name(Kind(row.kind), row.subtype), status=row.status.wire,
-        at=format_ms(record.at_ms), session=_session_ref(reading, row.session), turn=row.turn or None,
-        topic=topic, text=text[:CUT_CHARACTERS] if text is not None and cut else text, cut=cut,
-    )  # fmt: skip
+        id=memory_ref(row.kind, tsid),
+        kind=Kind(row.kind).wire,
+        subtype=subtype_name(Kind(row.kind), row.subtype),
+        status=row.status.wire,
+        at=format_ms(record.at_ms),
+        session=_session_ref(reading, row.session),
+        turn=row.turn or None,
+        topic=particulars.topic,
+        text=text[:CUT_CHARACTERS] if text is not None and cut else text,
+        cut=cut,
+    )
