@@ -65,7 +65,8 @@ class Admission:
             seq += 1
         self.view.next_seq = seq
         self.state.head = Head(self.state.head.epoch, seq - 1, b"")
-        self.pending.publish(building.learned)
+        if building.has_learned:
+            self.pending.publish(building.learned)
         for owner_seq, text_key in building.fresh_texts:
             part = self.records[owner_seq].event.parts[0]  # type: ignore[union-attr]
             if part.owner_seq == owner_seq:

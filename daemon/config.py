@@ -10,7 +10,7 @@
 | log_level | text | info | | debug, info, warning, error |
 | half_line_s | number | 30 | seconds | 0.1..3600 |
 | stuck_client_s | number | 30 | seconds | 0.1..3600 |
-| stop_within_s | number | 20 | seconds | 0.1..3600 |
+| stop_within_s | number | 2 | seconds | 0.1..3600 |
 
 `[[peer]]` has uid or group, tenant, role, and reads, writes, grants. An unknown key is an error.
 """
@@ -59,7 +59,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     half_line_s: Seconds = 30.0
     stuck_client_s: Seconds = 30.0
-    stop_within_s: Seconds = 20.0
+    stop_within_s: Seconds = 2.0
     peer: list[PeerTable] = []
     sources: dict[str, str] = {}
 

@@ -1,9 +1,10 @@
 """One client: lines in, lines out, in the order that the contract promises.
 
 Everything here runs on the loop's thread. Writes go to the writer in the order they came; a read waits
-for the writes that were sent before it. With 1024 requests in flight the connection stops reading, and
-goes on when answers have left. A client that leaves a line half-sent, or doesn't take its answers, is
-dropped by the server's sweep; it holds up nobody else.
+for the writes that were sent before it. With 1024 requests or 16 MiB of them in flight the connection stops
+reading, and goes on when answers have left. A client that leaves a line half-sent, or doesn't take its answers,
+is dropped by the server's sweep. It holds up nobody else: a turn on the loop takes a bounded number of lines,
+few reads of one connection run at a time, and none is begun while answers pile up.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 from collections import deque
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from daemon import limits
 from daemon.call import Call, Outcome
@@ -28,6 +29,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WRITE_BUFFER_BYTES = 1024 * 1024
+LINES_A_TURN = 128
+READS_AT_ONCE = 4
+REQUEST_OVERHEAD_BYTES = 1024
+"""About what a request costs beside its line."""
+
+
+class WaitingRead(NamedTuple):
+    """A read that goes once write `after` of its connection is answered."""
+
+    after: int
+    request: Request
+    caller: Caller
+    size_bytes: int
 
 
 class Host(Protocol):
@@ -37,6 +51,10 @@ class Host(Protocol):
 
     def submit(self, call: Call) -> None: ...
     def read(self, request: Request, caller: Caller, reply: Callable[[Outcome], None]) -> None: ...
+    def admit(self, size_bytes: int) -> bool: ...
+    def settle(self, size_bytes: int) -> None: ...
+    def failed(self, verb: str, error: Exception) -> Refused: ...
+    def soon(self, what: Callable[[], None]) -> None: ...
     def joined(self, connection: Connection) -> None: ...
     def left(self, connection: Connection) -> None: ...
 
@@ -51,6 +69,8 @@ class Connection(asyncio.Protocol):
         self._scanned = 0
         self._out: list[bytes] = []
         self._in_flight = 0
+        self._in_flight_bytes = 0
+        self._more_soon = False
         self._paused = False
         self._ended = False
         self._discarding = False
@@ -61,7 +81,8 @@ class Connection(asyncio.Protocol):
         self._writes_sent = 0
         self._writes_settled = 0
         self._settled_ahead: set[int] = set()
-        self._waiting_reads: deque[tuple[int, Request, Caller]] = deque()
+        self._waiting_reads: deque[WaitingRead] = deque()
+        self._reads_running = 0
         self._half_since: float | None = None
         self._choked = False
         self._written_bytes = 0
@@ -79,6 +100,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        for read in self._waiting_reads:
+            self._host.settle(read.size_bytes)
         self._waiting_reads.clear()
         self._buffer.clear()
         self._host.left(self)
@@ -100,6 +123,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._choked = False
+        self._start_reads()
         self._work()
 
     # --- the server's side ---
@@ -123,6 +147,8 @@ class Connection(asyncio.Protocol):
 
     def resume(self) -> None:
         """After answers have left: take the lines that waited."""
+        self.flush()  # first, so that answers which pile up keep further reads from being begun
+        self._start_reads()
         if self._buffer or self._paused:
             self._work()
         else:
@@ -150,6 +176,12 @@ class Connection(asyncio.Protocol):
         self._taken_bytes = taken
         return "not_reading" if now - self._unsent_since > stuck_s else None
 
+    @property
+    def held_bytes(self) -> int:
+        """What waits here for the client: the rest of its line, and that it takes its answers."""
+        unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return len(self._buffer) + unsent
+
     def drop(self) -> None:
         if self._transport is not None:
             self._transport.abort()
@@ -158,28 +190,49 @@ class Connection(asyncio.Protocol):
 
     def _work(self) -> None:
         buffer = self._buffer
-        while self._in_flight < limits.PIPELINED and not self._choked and not self._discarding:
-            end = buffer.find(b"\n", self._scanned)
+        taken = 0
+        while not self._is_full() and not self._discarding:
+            end = buffer.find(b"\n", self._scanned, limits.LINE_BYTES)
             if end < 0:
-                self._scanned = len(buffer)
+                self._scanned = min(len(buffer), limits.LINE_BYTES)
                 break
-            if end >= limits.LINE_BYTES:
+            if taken == LINES_A_TURN:
+                self._go_on_soon()
                 break
             line = bytes(buffer[:end])
             del buffer[: end + 1]
             self._scanned = 0
             self._half_since = None
+            taken += 1
             if line.strip():
                 self._take(line)
         self._mind_the_rest()
         self._adjust_reading()
         self.flush()
 
+    def _is_full(self) -> bool:
+        """Whether no further line is taken until answers have left, or until it is this connection's turn again."""
+        return (
+            self._choked
+            or self._more_soon
+            or self._in_flight >= limits.PIPELINED
+            or self._in_flight_bytes >= limits.PIPELINED_BYTES
+        )
+
+    def _go_on_soon(self) -> None:
+        self._more_soon = True
+        self._host.soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._more_soon = False
+        self._work()
+
     def _mind_the_rest(self) -> None:
         """A line that is too long, unfinished at the end, or half there."""
-        rest = len(self._buffer)
-        unfinished = rest > 0 and self._scanned == rest
-        if rest > limits.LINE_BYTES and b"\n" not in self._buffer[: limits.LINE_BYTES + 1]:
+        if self._discarding:
+            return
+        unfinished = 0 < len(self._buffer) == self._scanned
+        if self._scanned >= limits.LINE_BYTES:
             self._give_up(Refused(Reason.TOO_LARGE, "the line is too long", limit=limits.LINE_BYTES))
         elif unfinished and self._ended:
             self._give_up(Refused(Reason.PARSE_ERROR, "the last line has no end"))
@@ -201,7 +254,7 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        full = self._in_flight >= limits.PIPELINED or self._choked
+        full = self._is_full()
         if full and not self._paused:
             self._paused = True
             transport.pause_reading()
@@ -212,28 +265,44 @@ class Connection(asyncio.Protocol):
     # --- requests ---
 
     def _take(self, line: bytes) -> None:
+        request_id: RequestId | None = None
         try:
             request = decode_request(line)
-        except Rejected as rejected:
-            self._out.append(encode_answer(rejected.id, rejected.refused))
-            return
-        try:
+            request_id = request.id
             caller = self._rights()
             check_access(request.verb, request.params, caller)
+            if not self._host.admit(size_bytes := len(line) + REQUEST_OVERHEAD_BYTES):
+                raise Refused(Reason.OVERLOADED, "too many requests are in flight", retry_after_ms=100)
+        except Rejected as rejected:
+            self._out.append(encode_answer(rejected.id, rejected.refused))
         except Refused as refused:
-            self._out.append(encode_answer(request.id, refused))
-            return
+            self._out.append(encode_answer(request_id, refused))
+        except Exception as error:
+            self._out.append(encode_answer(request_id, self._host.failed("a line", error)))
+        else:
+            self._send_on(request, caller, size_bytes)
+
+    def _send_on(self, request: Request, caller: Caller, size_bytes: int) -> None:
         if isinstance(request.params, HelloParams) and isinstance(request.params.via, str):
             caller = self._declare(request.params.via, caller)
         self._in_flight += 1
+        self._in_flight_bytes += size_bytes
         if request.verb.writes:
             self._writes_sent += 1
-            reply = partial(self._answer_write, self._writes_sent, request.id)
+            reply = partial(self._answer_write, self._writes_sent, request.id, size_bytes)
             self._host.submit(Call(request.verb.name, request.params, caller, reply))
-        elif self._writes_settled < self._writes_sent:
-            self._waiting_reads.append((self._writes_sent, request, caller))
         else:
-            self._host.read(request, caller, partial(self._answer, request.id))
+            self._waiting_reads.append(WaitingRead(self._writes_sent, request, caller, size_bytes))
+            self._start_reads()
+
+    def _start_reads(self) -> None:
+        waiting = self._waiting_reads
+        while waiting and not self._choked and self._reads_running < READS_AT_ONCE:
+            if waiting[0].after > self._writes_settled:
+                return
+            read = waiting.popleft()
+            self._reads_running += 1
+            self._host.read(read.request, read.caller, partial(self._answer_read, read.request.id, read.size_bytes))
 
     def _rights(self) -> Caller:
         peers = self._host.peers
@@ -249,21 +318,29 @@ class Connection(asyncio.Protocol):
         self._caller = self._host.peers.caller(self._credentials, self._via)
         return self._caller or caller
 
-    def _answer(self, request_id: RequestId, outcome: Outcome) -> None:
+    def _answer(self, request_id: RequestId, size_bytes: int, outcome: Outcome) -> None:
         self._in_flight -= 1
-        if self._transport is not None:
-            self._out.append(encode_answer(request_id, outcome))
+        self._in_flight_bytes -= size_bytes
+        self._host.settle(size_bytes)
+        if self._transport is None:
+            return
+        try:
+            answer = encode_answer(request_id, outcome)
+        except Exception as error:  # it costs only this answer, not those that came with it
+            answer = encode_answer(request_id, self._host.failed("an answer", error))
+        self._out.append(answer)
 
-    def _answer_write(self, number: int, request_id: RequestId, outcome: Outcome) -> None:
-        self._answer(request_id, outcome)
+    def _answer_read(self, request_id: RequestId, size_bytes: int, outcome: Outcome) -> None:
+        self._reads_running -= 1
+        self._answer(request_id, size_bytes, outcome)
+
+    def _answer_write(self, number: int, request_id: RequestId, size_bytes: int, outcome: Outcome) -> None:
+        self._answer(request_id, size_bytes, outcome)
         self._settled_ahead.add(number)
         while self._writes_settled + 1 in self._settled_ahead:
             self._writes_settled += 1
             self._settled_ahead.remove(self._writes_settled)
-        waiting = self._waiting_reads
-        while waiting and waiting[0][0] <= self._writes_settled:
-            _after, request, caller = waiting.popleft()
-            self._host.read(request, caller, partial(self._answer, request.id))
+        self._start_reads()
 
 
 def connection_of(reply: Any) -> Connection:

@@ -11,6 +11,7 @@ from typing import Final
 LINE_BYTES: Final = 8 * 1024 * 1024
 TEXT_BYTES: Final = 1024 * 1024
 METADATA_BYTES: Final = 4096
+METADATA_DEPTH: Final = 64
 IDEMPOTENCY_KEY_BYTES: Final = 128
 CORRELATION: Final = 64
 REQUEST_ID: Final = 128
@@ -38,6 +39,14 @@ IDS_PER_GET_WITH_PROVENANCE: Final = 5
 IDS_PER_SELECTION: Final = 1000
 BATCH: Final = 1000
 PIPELINED: Final = 1024
+PIPELINED_BYTES: Final = 2 * LINE_BYTES
+"""Of one connection's requests in flight; from there on the daemon stops reading, as at `PIPELINED`."""
+IN_FLIGHT_BYTES: Final = 256 * 1024 * 1024
+"""Of all connections' requests in flight; from there on a request is answered `overloaded`."""
+HELD_BYTES: Final = 512 * 1024 * 1024
+"""Of half lines and answers not taken, over all connections; from there on those who hold the most are dropped."""
+CONNECTIONS: Final = 4096
+"""At most; fewer where the process may open fewer files."""
 LIST_DEFAULT: Final = 100
 LIST_MAX: Final = 1000
 TRACE_DEPTH_DEFAULT: Final = 20
@@ -54,6 +63,7 @@ def told_limits() -> dict[str, int]:
         "line_bytes": LINE_BYTES,
         "text_bytes": TEXT_BYTES,
         "metadata_bytes": METADATA_BYTES,
+        "metadata_depth": METADATA_DEPTH,
         "idempotency_key_bytes": IDEMPOTENCY_KEY_BYTES,
         "correlation": CORRELATION,
         "topic": TOPIC,
@@ -71,6 +81,8 @@ def told_limits() -> dict[str, int]:
         "ids_per_get_with_provenance": IDS_PER_GET_WITH_PROVENANCE,
         "batch": BATCH,
         "pipelined": PIPELINED,
+        "pipelined_bytes": PIPELINED_BYTES,
+        "connections": CONNECTIONS,
         "limit": LIST_MAX,
         "limit_default": LIST_DEFAULT,
         "depth": TRACE_DEPTH_MAX,

@@ -16,8 +16,8 @@ import structlog
 
 ALLOWED = frozenset(
     {
-        "action", "allowed", "boot_changed", "bytes", "chain", "check", "clean", "code", "count", "cycle", "directory",
-        "epoch", "error_class", "error_id", "errno", "exit_code", "frames", "from_seq", "health", "key",
+        "action", "allowed", "boot_changed", "bytes", "chain", "check", "clean", "code", "count", "cycle", "database",
+        "directory", "epoch", "error_class", "error_id", "errno", "exit_code", "frames", "from_seq", "health", "key",
         "level", "logger", "peers", "pid", "reason", "rebuilt", "records", "relay", "role", "seq", "signal",
         "socket", "source", "state", "store", "timestamp", "to_seq", "took_ms", "uid", "verb", "version",
         "warmed", "what", "why",

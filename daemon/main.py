@@ -39,10 +39,14 @@ from journal.layout import StateDir, read_boot_id
 from journal.record import Head
 from journal.store import Store, create_store, open_store
 from journal.verify import verify_in_child
-from projections.store import ProjectionStore, check_watermark, is_trusted
+from projections.rows import DamagedRow
+from projections.store import ProjectionStore, check_watermark, peek_watermark
+from projections.tables import PROJECTIONS
 
 VERSION = "0.1.0"
 WATCH_S = 0.2
+SWITCH_INTERVAL_S = 0.0005
+"""A question waits for the interpreter behind the writer's batch at most about this long, not Python's 5 ms."""
 HEAD_EVERY_S = 600.0
 _PR_SET_DUMPABLE = 4
 
@@ -75,6 +79,14 @@ class Daemon:
         self._stop = asyncio.Event()
 
     async def run(self) -> int:
+        """Serve until told to stop. What is folded wrongly at rest is folded anew, once."""
+        try:
+            return await self._open_and_serve()
+        except DamagedRow as damage:
+            log.warning("folding_anew", database=damage.database)
+        return await self._open_and_serve()
+
+    async def _open_and_serve(self) -> int:
         config = self._config
         store, projections, recovery = open_all(Path(config.state))
         clean = False
@@ -83,6 +95,9 @@ class Daemon:
             service = Service(store, projections, Moment(system_clock_ms, config.zone), server.deliver, config.node)
             operator = Operator(service, VERSION, recovery, config.socket)
             clean = await self._serve(server, service, Front(service, operator))
+        except DamagedRow:
+            projections.distrust()
+            raise
         finally:
             projections.close(clean)
             store.close(clean)
@@ -156,11 +171,7 @@ def open_all(state: Path) -> tuple[Store, ProjectionStore, RecoveryOut]:
     started = time.monotonic()
     # The check is made before the store's first write (contract §3.4): a journal that went back stays as is.
     boot_id = read_boot_id()
-    state_dir = StateDir(state)
-    check = partial(check_watermark, state_dir.projections_dir, boot_id)
-    trusted = is_trusted(state_dir.projections_dir, boot_id)
-    if state_dir.format_file.exists() and not trusted:
-        _walk_first(state)
+    check = partial(_check_before_fold, state, boot_id)
     try:
         store = open_store(state, version=VERSION, now_ms=system_clock_ms(), check_projections=check)
     except StoreAbsent:
@@ -171,7 +182,11 @@ def open_all(state: Path) -> tuple[Store, ProjectionStore, RecoveryOut]:
         projections = ProjectionStore.open(store.dir.projections_dir, store.boot_id)
         opened.append(projections)
         before = projections.head
-        projections.catch_up(store.log)
+        try:
+            projections.catch_up(store.log)
+        except DamagedRow:
+            projections.distrust()
+            raise
     except BaseException:
         for half in opened:
             half.close(False)
@@ -180,22 +195,26 @@ def open_all(state: Path) -> tuple[Store, ProjectionStore, RecoveryOut]:
     return store, projections, _recovery(store, before, started)
 
 
-def _walk_first(state: Path) -> None:
-    """Walk the journal in a child before it is folded from the start: pages out of order can kill a reader.
-
-    Raises DamagedStore with the first finding.
+def _check_before_fold(state: Path, boot_id: bytes, head: Head) -> None:
+    """Hold the projections against the journal. When they are to be folded from the start, a child walks the
+    journal first: pages out of order can kill a reader. Raises DamagedStore.
     """
-    for finding in verify_in_child(state).findings:
+    directory = StateDir(state).projections_dir
+    if peek_watermark(directory, boot_id) is not None:
+        check_watermark(directory, boot_id, head)
+        return
+    for finding in verify_in_child(state).findings if head.seq else ():
         raise DamagedStore("journal", f"{finding.code}: {finding.what}", finding.action, finding.seq)
 
 
 def _recovery(store: Store, before: Head, started: float) -> RecoveryOut:
+    rebuilt = before.seq == 0 and store.found_seq > 0
     return RecoveryOut(
         clean=store.clean,
-        boot_changed=False,
-        from_seq=before.seq,
+        boot_changed=store.boot_changed,
+        from_seq=before.seq + 1,
         to_seq=store.log.head().seq,
-        rebuilt=["projections"] if before.seq == 0 else [],
+        rebuilt=list(PROJECTIONS) if rebuilt else [],
         took_ms=int((time.monotonic() - started) * 1000),
     )
 
@@ -219,6 +238,7 @@ def run_daemon(config: Config, reload: Callable[[], Config] | None = None) -> in
     configure_logs(config.log_level)
     os.umask(0o077)
     harden()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         return int(asyncio.run(_run(config, reload or load_config)))
     except NoctuaryFault as fault:

@@ -7,12 +7,16 @@ always.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import struct
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from daemon.caller import DEFAULT_TENANT, Caller
 from daemon.refusal import Reason, Refused
@@ -20,8 +24,10 @@ from daemon.wire.verbs import Verb
 from journal.codes import CallerRole, Via
 
 OVERFLOW_ID = 65534
-_CREDENTIALS = struct.Struct("3i")
+_CREDENTIALS = struct.Struct("iII")
 _SO_PEERGROUPS = 59
+_PYTHON_BUFFER_BYTES = 1024
+_GROUPS_MAX = 65_536
 
 
 class PeerEntry(msgspec.Struct, frozen=True):
@@ -45,11 +51,21 @@ def read_credentials(connected: socket.socket) -> Credentials:
     """What the kernel knows about the process that connected."""
     packed = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _pid, uid, gid = _CREDENTIALS.unpack(packed)
-    try:
-        groups = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4096)
-    except OSError:
-        groups = b""
-    return Credentials(uid, frozenset({gid, *struct.unpack(f"{len(groups) // 4}I", groups)}))
+    return Credentials(uid, frozenset({gid, *_peer_groups(connected)}))
+
+
+def _peer_groups(connected: socket.socket) -> Sequence[int]:
+    """The supplementary groups. Python's own getsockopt hands over 256 of them at most; Linux allows 65,536."""
+    with suppress(OSError):
+        packed = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _PYTHON_BUFFER_BYTES)
+        return struct.unpack(f"{len(packed) // 4}I", packed)
+    groups = (ctypes.c_uint32 * _GROUPS_MAX)()
+    size_bytes = ctypes.c_uint32(ctypes.sizeof(groups))
+    getsockopt = ctypes.CDLL(None, use_errno=True).getsockopt
+    failed = getsockopt(
+        connected.fileno(), socket.SOL_SOCKET, _SO_PEERGROUPS, ctypes.byref(groups), ctypes.byref(size_bytes)
+    )
+    return () if failed else groups[: size_bytes.value // 4]
 
 
 class Peers:
@@ -112,10 +128,11 @@ def check_access(verb: Verb, params: Any, caller: Caller) -> None:
     """Whether `caller` may ask this. Raises Refused: denied, or not_found for another's tenant."""
     if caller.role not in verb.roles:
         raise Refused(Reason.DENIED, "this caller may not use this verb")
-    named = [params.tenant] if isinstance(params.tenant, str) else []
-    others = getattr(params, "tenants", None)
-    if isinstance(others, list):
-        named += others
+    tenant = params.tenant
     may = caller.may_write if verb.writes else caller.may_read
-    if not all(may(tenant) for tenant in named):
+    allowed = tenant is UNSET or may(tenant)
+    others = getattr(params, "tenants", UNSET)
+    if others is not UNSET:
+        allowed = allowed and all(map(caller.may_read, others))
+    if not allowed:
         raise Refused(Reason.NOT_FOUND, "there is no such tenant", parameter="tenant")

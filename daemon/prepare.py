@@ -7,6 +7,7 @@ handed to the writer, which admits it.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,12 +16,16 @@ from daemon.refusal import Reason, Refused
 from journal.codes import ExternalKind
 from journal.sealing import keyed_hash
 from journal.tsid import parse_memory_ref, parse_tsid
+from projections.workingset import session_hash
 
 UNSET = msgspec.UNSET
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CANONICAL = msgspec.msgpack.Encoder(order="deterministic").encode
-_TIME_FIELDS = frozenset({"occurred_at", "valid_from", "valid_to", "created_at", "at"})
 _NOT_DIGESTED = frozenset({"idempotency_key", "correlation", "progress", "tenant"})
+_TIME_FIELDS = frozenset({"occurred_at", "valid_from", "valid_to", "created_at", "at"})
+_JSON_FIELDS = frozenset({"metadata"})
+_INNER_FIELDS = frozenset({"items", "facts", "imported"})
+"""Which parameters hold structs that have one of these in them, for every verb that takes a key."""
 _EXTERNAL = {kind.wire: int(kind) for kind in ExternalKind}
 
 
@@ -29,14 +34,22 @@ def invalid(parameter: str, message: str, **data: Any) -> Refused:
 
 
 def parse_time(parameter: str, text: str) -> tuple[int, int]:
-    """`(UTC milliseconds, offset in minutes)` of an RFC 3339 time with an offset."""
+    """`(UTC milliseconds, offset in minutes)` of an RFC 3339 time with an offset. Raises Refused."""
+    try:
+        return _read_time(text)
+    except ValueError as error:
+        raise invalid(parameter, str(error)) from None
+
+
+@lru_cache(maxsize=1024)  # a request's times are read twice: to be kept, and for its digest
+def _read_time(text: str) -> tuple[int, int]:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise invalid(parameter, "not a time that exists") from None
+        raise ValueError("not a time that exists") from None
     offset = moment.utcoffset()
     if offset is None:
-        raise invalid(parameter, "a time needs an offset")
+        raise ValueError("a time needs an offset")
     delta = moment - _EPOCH
     return (
         delta.days * 86_400_000 + delta.seconds * 1000 + delta.microseconds // 1000,
@@ -93,43 +106,55 @@ def parse_sources(parameter: str, items: Any) -> Sources:
 
 
 def request_digest(hash_key: bytes, verb: str, params: msgspec.Struct) -> bytes:
-    """Keyed BLAKE2b-128 over the verb and the parameters that are present, times as (ms, offset)."""
-    return keyed_hash(hash_key, b"request", _CANONICAL([verb, _present(params)]))
+    """Keyed BLAKE2b-128 over the verb and the parameters that are present, times as (ms, offset).
+
+    Two spellings of one request (order, white space, a time with another count of zeros) share a digest.
+    """
+    return keyed_hash(hash_key, b"request", _CANONICAL((verb, _canonical(params))))
 
 
-_AS_IT_IS = frozenset({str, int, float, bool, type(None)})
-_digested_fields: dict[type, tuple[str, ...]] = {}
+def _canonical(params: msgspec.Struct) -> msgspec.Struct:
+    """`params` without what isn't digested, and with one spelling of what has several."""
+    changes: dict[str, Any] = {}
+    for name in _fields_to_change(type(params)):
+        value = getattr(params, name)
+        if value is UNSET or value is None:
+            continue
+        if name in _NOT_DIGESTED:
+            changes[name] = UNSET
+        elif name in _TIME_FIELDS:
+            changes[name] = parse_time(name, value)
+        elif name in _JSON_FIELDS:
+            changes[name] = msgspec.json.decode(value)
+        elif isinstance(value, list):
+            changes[name] = [_canonical(item) for item in value]
+        else:
+            changes[name] = _canonical(value)
+    return msgspec.structs.replace(params, **changes) if changes else params
 
 
-def _fields_of(struct: type[msgspec.Struct]) -> tuple[str, ...]:
-    found = _digested_fields.get(struct)
-    if found is None:
-        found = tuple(name for name in struct.__struct_fields__ if name not in _NOT_DIGESTED)
-        _digested_fields[struct] = found
-    return found
+_CHANGED = _NOT_DIGESTED | _TIME_FIELDS | _JSON_FIELDS | _INNER_FIELDS
 
 
-def _present(value: Any) -> Any:
-    """What of a request is there, in a form that two spellings of one request share."""
-    if isinstance(value, msgspec.Struct):
-        present = {}
-        for name in _fields_of(type(value)):
-            found = getattr(value, name)
-            if found is UNSET:
-                continue
-            if type(found) is str and name in _TIME_FIELDS:
-                found = parse_time(name, found)
-            elif type(found) not in _AS_IT_IS:
-                found = _present(found)
-            present[name] = found
-        return present
-    if isinstance(value, msgspec.Raw):
-        return msgspec.json.decode(value)
-    if isinstance(value, (list, tuple)):
-        return [item if type(item) in _AS_IT_IS else _present(item) for item in value]
-    return value
+@cache
+def _fields_to_change(struct: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields that `_canonical` looks at; the encoder leaves out what is UNSET and sorts what is a map."""
+    return tuple(name for name in struct.__struct_fields__ if name in _CHANGED)
 
 
 def key_hash(hash_key: bytes, tenant: str, key: str) -> bytes:
     """How an idempotency key is kept: keyed BLAKE2b-128 over tenant and key."""
     return keyed_hash(hash_key, b"key", tenant.encode(), b"\0", key.encode())
+
+
+class NaturalKey(NamedTuple):
+    """How a caller names a session: agent and key; `hashed` is what it is found by."""
+
+    agent: str
+    plaintext: bytes
+    hashed: bytes
+
+
+def natural_key(hash_key: bytes, tenant: str, agent: str, key: str) -> NaturalKey:
+    plaintext = key.encode()
+    return NaturalKey(agent, plaintext, session_hash(hash_key, tenant, agent, plaintext))

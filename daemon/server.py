@@ -1,38 +1,61 @@
 """The socket: accepts, hands requests to the service, hands answers back.
 
 The loop's thread decodes, checks and encodes; writes run on the writer's thread, reads on a few threads of
-a pool. A batch of answers crosses to the loop once and costs each connection one write.
+a pool; an audit, which can take a minute, has a thread to itself. A batch of answers crosses to the loop once
+and costs each connection one write.
+
+What clients can make it hold is bounded: connections by the files the process may open, requests in flight and
+what waits in buffers by bytes over all connections. Who comes beyond that is told `overloaded`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import socket
 import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
 
+from daemon import limits
 from daemon.call import Call, Outcome
 from daemon.caller import Caller
 from daemon.connection import Connection, connection_of
+from daemon.failures import refusal_of
 from daemon.peers import Peers
 from daemon.refusal import Reason, Refused
+from daemon.wire.answer import encode_answer
+from daemon.wire.params import GetParams
 from daemon.wire.request import Request
 from journal.errors import BadConfiguration
 
 SOCKET_MODE = 0o660
 SOCKET_PATH_BYTES = 107
 SWEEP_S = 1.0
+STOPPING_SWEEP_S = 0.25
+STOPPING_STUCK_S = 1.0
+"""How long a client that takes no answers holds up the end."""
 READ_THREADS = 2
+LONG_READS = frozenset({"audit"})
 BACKLOG = 1024
+ACCEPTS_A_TURN = 64
+ACCEPT_AGAIN_S = 0.5
+FILES_KEPT = 64
+"""Descriptors that are never given to clients: the store's, the log's, those of an audit."""
+CONNECTIONS_MIN = 8
 _FIRST_PASSED_FD = 3
 
 log = structlog.get_logger("server")
+
+
+BRIEF_READS = frozenset({"hello", "head", "describe"})
+BRIEF_GET_IDS = 2
 
 
 class Answers(Protocol):
@@ -45,31 +68,53 @@ class Answers(Protocol):
 class Server:
     """Listens on one socket. `deliver` may be called from any thread, all else from the loop's."""
 
-    def __init__(self, peers: Peers, half_line_s: float = 30.0, stuck_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        peers: Peers,
+        half_line_s: float = 30.0,
+        stuck_s: float = 30.0,
+        in_flight_bytes: int = limits.IN_FLIGHT_BYTES,
+        held_bytes: int = limits.HELD_BYTES,
+    ) -> None:
         self.peers = peers
         self._half_line_s = half_line_s
         self._stuck_s = stuck_s
+        self._may_be_in_flight_bytes = in_flight_bytes
+        self._may_be_held_bytes = held_bytes
+        self._in_flight_bytes = 0
         self._connections: set[Connection] = set()
+        self._joining: set[asyncio.Task[None]] = set()
+        self._room = CONNECTIONS_MIN
         self._pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
+        self._long_pool = ThreadPoolExecutor(1, thread_name_prefix="audit")
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._listening: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._sweep: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
+        self._stopping = False
         self._service: Answers | None = None
 
     async def start(self, listener: socket.socket, service: Answers) -> None:
         self._loop = asyncio.get_running_loop()
         self._service = service
         self._empty.set()
-        self._listening = await self._loop.create_unix_server(lambda: Connection(self), sock=listener, backlog=BACKLOG)
+        self._room = room_for_connections()
+        listener.setblocking(False)
+        listener.listen(BACKLOG)
+        self._listener = listener
+        self._loop.add_reader(listener, self._accept)
         self._sweep = self._loop.call_later(SWEEP_S, self._drop_overdue)
 
     async def stop(self, within_s: float) -> None:
-        """Take no more; answer what was read; then close."""
-        if self._listening is not None:
-            self._listening.close()
+        """Take no more; answer what was read; then close. Who doesn't take the answers is not waited for long."""
+        self._stopping = True
+        self._stuck_s = min(self._stuck_s, STOPPING_STUCK_S)
+        self._stop_listening()
+        if self._joining:
+            await asyncio.wait(self._joining)
         for connection in list(self._connections):
             connection.stop_reading()
+        self._drop_overdue()
         try:
             await asyncio.wait_for(self._empty.wait(), within_s)
         except TimeoutError:
@@ -77,7 +122,50 @@ class Server:
                 connection.drop()
         if self._sweep is not None:
             self._sweep.cancel()
-        self._pool.shutdown(wait=True)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._long_pool.shutdown(wait=True, cancel_futures=True)
+
+    # --- who comes ---
+
+    def _accept(self) -> None:
+        """Take those who wait. Each goes through here alone, so that never more than one file too many is open."""
+        assert self._loop is not None and self._listener is not None
+        for _ in range(ACCEPTS_A_TURN):
+            try:
+                client, _address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.error("cannot_accept", errno=error.errno, connections=len(self._connections))
+                self._loop.remove_reader(self._listener)
+                self._loop.call_later(ACCEPT_AGAIN_S, self._listen_again)
+                return
+            client.setblocking(False)
+            if len(self._connections) + len(self._joining) >= self._room:
+                _turn_away(client)
+                continue
+            task = self._loop.create_task(self._join(client))
+            self._joining.add(task)
+            task.add_done_callback(self._joining.discard)
+
+    async def _join(self, client: socket.socket) -> None:
+        assert self._loop is not None
+        try:
+            await self._loop.connect_accepted_socket(lambda: Connection(self), client)
+        except OSError:
+            client.close()
+
+    def _listen_again(self) -> None:
+        assert self._loop is not None
+        if self._listener is not None:
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _stop_listening(self) -> None:
+        assert self._loop is not None
+        if self._listener is not None:
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
 
     # --- for connections ---
 
@@ -88,14 +176,39 @@ class Server:
         except Refused as refused:
             call.reply(refused)
         except Exception as error:
-            call.reply(internal(call.method, error))
+            call.reply(refusal_of(call.method, error))
 
     def read(self, request: Request, caller: Caller, reply: Callable[[Outcome], None]) -> None:
-        self._pool.submit(self._read, request, caller, reply)
+        """Answer a question: at once when it is brief, because handing it over would cost more than it does."""
+        if _is_brief(request):
+            reply(self._outcome(request, caller))
+            return
+        pool = self._long_pool if request.verb.name in LONG_READS else self._pool
+        pool.submit(self._read, request, caller, reply)
+
+    def admit(self, size_bytes: int) -> bool:
+        """Whether there is room for one more request of that size. What is admitted must be settled."""
+        if self._in_flight_bytes + size_bytes > self._may_be_in_flight_bytes:
+            return False
+        self._in_flight_bytes += size_bytes
+        return True
+
+    def settle(self, size_bytes: int) -> None:
+        self._in_flight_bytes -= size_bytes
+
+    def failed(self, verb: str, error: Exception) -> Refused:
+        return refusal_of(verb, error)
+
+    def soon(self, what: Callable[[], None]) -> None:
+        """On the loop's next turn, when others have had theirs."""
+        assert self._loop is not None
+        self._loop.call_soon(what)
 
     def joined(self, connection: Connection) -> None:
         self._connections.add(connection)
         self._empty.clear()
+        if self._stopping:
+            connection.drop()
 
     def left(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -109,15 +222,17 @@ class Server:
         self._cross([(call.reply, outcome) for call, outcome in answers])
 
     def _read(self, request: Request, caller: Caller, reply: Callable[[Outcome], None]) -> None:
+        self._cross([(reply, self._outcome(request, caller))])
+
+    def _outcome(self, request: Request, caller: Caller) -> Outcome:
         assert self._service is not None
-        outcome: Outcome
         try:
-            outcome = self._service.read(request.verb.name, request.params, caller)
+            outcome: Outcome = self._service.read(request.verb.name, request.params, caller)
         except Refused as refused:
-            outcome = refused
+            return refused
         except Exception as error:
-            outcome = internal(request.verb.name, error)
-        self._cross([(reply, outcome)])
+            return refusal_of(request.verb.name, error)
+        return outcome
 
     def _cross(self, answers: list[tuple[Callable[[Outcome], None], Outcome]]) -> None:
         assert self._loop is not None
@@ -127,13 +242,29 @@ class Server:
 
     def _drop_overdue(self) -> None:
         assert self._loop is not None
+        if self._sweep is not None:
+            self._sweep.cancel()
         now = self._loop.time()
         for connection in list(self._connections):
             why = connection.overdue(now, self._half_line_s, self._stuck_s)
             if why is not None:
                 log.warning("client_dropped", why=why)
                 connection.drop()
-        self._sweep = self._loop.call_later(SWEEP_S, self._drop_overdue)
+        self._drop_greediest()
+        self._sweep = self._loop.call_later(STOPPING_SWEEP_S if self._stopping else SWEEP_S, self._drop_overdue)
+
+    def _drop_greediest(self) -> None:
+        """Over the bound, those for whom the most waits go, until half of it is free again."""
+        held = {connection: connection.held_bytes for connection in self._connections}
+        total_bytes = sum(held.values())
+        if total_bytes <= self._may_be_held_bytes:
+            return
+        for connection in sorted(held, key=held.__getitem__, reverse=True):
+            if total_bytes <= self._may_be_held_bytes // 2:
+                return
+            log.warning("client_dropped", why="holds_too_much", held_bytes=held[connection])
+            connection.drop()
+            total_bytes -= held[connection]
 
 
 def _reply_all(answers: list[tuple[Callable[[Outcome], None], Outcome]]) -> None:
@@ -145,16 +276,27 @@ def _reply_all(answers: list[tuple[Callable[[Outcome], None], Outcome]]) -> None
         connection.resume()
 
 
-def internal(verb: str, error: Exception) -> Refused:
-    """A mistake of ours: logged under an id that the caller is given, without its text."""
-    error_id = os.urandom(8).hex()
-    frames = []
-    trace = error.__traceback__
-    while trace is not None:
-        frames.append(f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    log.error("internal", error_id=error_id, verb=verb, error_class=type(error).__name__, frames=frames)
-    return Refused(Reason.INTERNAL, f"internal error {error_id}", error_id=error_id)
+def _is_brief(request: Request) -> bool:
+    params = request.params
+    return request.verb.name in BRIEF_READS or (isinstance(params, GetParams) and len(params.ids) <= BRIEF_GET_IDS)
+
+
+def _turn_away(client: socket.socket) -> None:
+    """Say why, then close. A new socket has room for one line."""
+    refused = Refused(Reason.OVERLOADED, "too many connections", retry_after_ms=1000)
+    with client, suppress(OSError):
+        client.send(encode_answer(None, refused))
+
+
+def room_for_connections() -> int:
+    """How many connections the process may hold, having asked for as many files as it may have."""
+    wanted = limits.CONNECTIONS + FILES_KEPT
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    files = wanted if soft == resource.RLIM_INFINITY else min(soft, wanted)
+    return max(CONNECTIONS_MIN, files - FILES_KEPT)
 
 
 def passed_listener() -> socket.socket | None:

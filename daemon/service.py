@@ -13,6 +13,7 @@ import msgspec
 from daemon.call import Call, Deliver
 from daemon.caller import Caller
 from daemon.commands.table import PreparedWrite, prepare
+from daemon.failures import refusal_of
 from daemon.moment import Moment
 from daemon.prepare import UNSET, invalid
 from daemon.reads import audit, lineage, memories, sessions
@@ -21,8 +22,10 @@ from daemon.refusal import Reason, Refused
 from daemon.wire.verbs import VERBS
 from daemon.writer import Job, Writer
 from journal.codes import CallerRole
+from journal.errors import DamagedRecord, PartUnreadable
 from journal.space import SpaceGuard
 from journal.store import Store
+from projections.rows import DamagedRow
 from projections.store import ProjectionStore
 from projections.warming import warm
 from projections.workingset import WorkingSet
@@ -79,14 +82,18 @@ class Service:
 
     def read(self, method: str, params: Any, caller: Caller) -> msgspec.Struct:
         """Answer a question. Safe on any thread. Raises Refused."""
-        tenant = tenant_of(params, caller, writes=False)
-        if params.tenants is not UNSET:
-            raise invalid("tenants", "reading several tenants at once is not served by this version")
+        tenants = tenants_of(params, caller)
         if method == "audit":
             return audit.audit(self.store, self.projections, params)
         content = caller.content or caller.role is not CallerRole.AUDITOR
-        with reading(self.store, self.projections, self.names, tenant, self.moment.now_ms(), content) as view:
-            return _READS[method](view, params)
+        with reading(self.store, self.projections, self.names, tenants, self.moment.now_ms(), content) as view:
+            try:
+                return _READS[method](view, params)
+            except DamagedRow as error:
+                self.projections.note_damage(error.database)
+                raise refusal_of(method, error) from error
+            except (DamagedRecord, PartUnreadable) as error:
+                raise refusal_of(method, error) from error
 
 
 def _as_result(method: str, outcome: dict[str, Any]) -> msgspec.Struct:
@@ -99,6 +106,18 @@ def _size_bytes(write: PreparedWrite) -> int:
     memories = (write.memory, *write.items)
     texts = (len(item.text) + 1024 for item in memories if item is not None and not isinstance(item, Refused))
     return 1024 + sum(texts)
+
+
+def tenants_of(params: Any, caller: Caller) -> tuple[str, ...]:
+    """The tenants that a question is about. One outside the caller's lists is `not_found`. Raises Refused."""
+    if params.tenants is UNSET:
+        return (tenant_of(params, caller, writes=False),)
+    if params.tenant is not UNSET:
+        raise invalid("tenants", "give either tenant or tenants")
+    for name in params.tenants:
+        if name != caller.tenant and not caller.may_read(name):
+            raise Refused(Reason.NOT_FOUND, "no such tenant", parameter="tenants")
+    return tuple(dict.fromkeys(params.tenants))
 
 
 def tenant_of(params: Any, caller: Caller, *, writes: bool) -> str:

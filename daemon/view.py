@@ -38,7 +38,6 @@ class View:
         pending: WorkingSet,
         tsids: TsidSource,
         now_ms: int,
-        keyed_hash: Callable[..., bytes],
         record: Callable[[int], Record | None],
         unseal: Callable[[SealedPart], bytes],
         zone: str,
@@ -48,7 +47,6 @@ class View:
         self.base = base
         self.pending = pending
         self.now_ms = now_ms
-        self.keyed_hash = keyed_hash
         self.record = record
         self.unseal = unseal
         self.zone = zone

@@ -16,23 +16,29 @@ from daemon.admission import Admission
 from daemon.caller import Caller
 from daemon.commands.building import Building
 from daemon.commands.table import PreparedWrite, decide
+from daemon.failures import refusal_of
 from daemon.moment import Moment
 from daemon.refusal import Reason, Refused
 from daemon.view import View
-from journal.errors import NoctuaryFault
+from journal.errors import NoctuaryFault, StoreIO
 from journal.events import SealedPart
 from journal.record import Actor, Record
-from journal.sealing import keyed_hash
 from journal.space import Space, SpaceGuard
 from journal.store import Store
 from journal.tsid import TsidSource
 from journal.unsealing import open_sealed
+from projections.rows import DamagedRow
 from projections.state import State
 from projections.store import ProjectionStore
 from projections.workingset import WorkingSet
 
 ALLOWED_WHEN_FULL = frozenset({"forget", "session_close"})
 """What the reserve is kept for: writes that destroy or close, and need next to nothing."""
+
+_COSTS_ONLY_ITSELF = (
+    NoctuaryFault, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError
+)  # fmt: skip
+"""What a decision or a fold may fail with for one write's sake."""
 
 BATCH_WRITES = 512
 BATCH_BYTES = 8 << 20
@@ -76,6 +82,7 @@ class Writer:
         self._tsids = TsidSource(node, projections.counters.tsid)
         self._thread = threading.Thread(target=self._run, name="writer")
         self.failed: BaseException | None = None
+        self._taking = threading.Lock()  # a job is queued, or sees that the writer failed: never neither
         self._fold_failure: Exception | None = None
 
     def start(self) -> None:
@@ -88,11 +95,12 @@ class Writer:
 
     def submit(self, job: Job) -> None:
         """Queue a write. Raises Refused (overloaded) when too many wait."""
-        if self.failed is not None:
-            raise unknown_outcome()
         if self._queue.qsize() >= QUEUE_WRITES:
             raise Refused(Reason.OVERLOADED, "too many writes wait", retry_after_ms=100)
-        self._queue.put(job)
+        with self._taking:
+            if self.failed is not None:
+                raise unknown_outcome()
+            self._queue.put(job)
 
     def stop(self) -> None:
         """Answer everything that waits, then end the thread."""
@@ -160,7 +168,8 @@ class Writer:
 
     def _fail(self, error: BaseException, jobs: list[Job]) -> None:
         """Nothing may be written any more: what was in flight has an unknown outcome."""
-        self.failed = error
+        with self._taking:
+            self.failed = error
         answers: list[Answer] = [(job.call, unknown_outcome()) for job in jobs]
         while True:
             try:
@@ -174,17 +183,15 @@ class Writer:
     def _batch(self, jobs: list[Job]) -> list[Answer]:
         """Admit and commit a batch; the answers, in order. Raises StoreIO."""
         answers: list[Answer | None] = [None] * len(jobs)
-        broken: set[int] = set()
+        broken: dict[int, Refused] = {}
         with self._projections.snapshot() as snapshot, self._store.env.read() as journal_txn:
             while True:
                 state = State(snapshot, self._projections.counters.copy(), self._store.log.head())
                 admission = self._admission(state, journal_txn)
-                failed = self._admit_all(admission, jobs, answers, broken)
-                if failed is None:
+                if self._admit_all(admission, jobs, answers, broken):
                     break
                 # Built anew without the write whose fold failed: it costs only itself.
                 admission.abandon()
-                broken.add(failed)
             if not admission.bodies:
                 return [answer for answer in answers if answer is not None]
             changes = state.finish()
@@ -200,7 +207,6 @@ class Writer:
 
     def _admission(self, state: State, journal_txn: Any) -> Admission:
         log = self._store.log
-        hash_key = self._store.vault.hash_key
         pending = WorkingSet()
         holder: list[Admission] = []
 
@@ -215,7 +221,6 @@ class Writer:
 
         view = View(
             state, self._names, pending, self._tsids, self._moment.now_ms(),
-            lambda person, *pieces: keyed_hash(hash_key, person, *pieces),
             record, unseal, self._moment.zone_name, self._moment.local_day,
         )  # fmt: skip
         admission = Admission(self._store, state, view, pending)
@@ -223,20 +228,29 @@ class Writer:
         return admission
 
     def _admit_all(
-        self, admission: Admission, jobs: list[Job], answers: list[Answer | None], broken: set[int]
-    ) -> int | None:
-        """Admit every job; the index of one whose fold failed, or None."""
+        self, admission: Admission, jobs: list[Job], answers: list[Answer | None], broken: dict[int, Refused]
+    ) -> bool:
+        """Admit every job; False when the fold of one failed, which then stands in `broken`."""
         for index, job in enumerate(jobs):
             if index in broken:
-                answers[index] = (job.call, Refused(Reason.INTERNAL, "the write could not be folded"))
+                answers[index] = (job.call, broken[index])
                 continue
             try:
                 answers[index] = (job.call, self._admit(admission, job))
             except Refused as refused:
                 answers[index] = (job.call, refused)
-            except (NoctuaryFault, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
-                return index
-        return None
+            except StoreIO:
+                raise  # keys could not be written ahead: nothing may be written any more
+            except _COSTS_ONLY_ITSELF as error:
+                broken[index] = self._unfolded(job.write.verb, error)
+                return False
+        return True
+
+    def _unfolded(self, verb: str, error: Exception) -> Refused:
+        """What the caller is told of a write whose deciding or folding failed."""
+        if isinstance(error, DamagedRow):
+            self._projections.note_damage(error.database)
+        return refusal_of(verb, error)
 
     def _admit(self, admission: Admission, job: Job) -> dict[str, Any]:
         write = job.write
@@ -268,7 +282,7 @@ class Writer:
             except Refused as refused:
                 refused.data["index"] = index
                 refs.append(None)
-                results.append({"error": error_data(refused)})
+                results.append({"index": index, "error": error_data(refused)})
         return results
 
 

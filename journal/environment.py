@@ -109,7 +109,8 @@ class Environment:
     ) -> Environment:
         """Open the environment in directory `path`; unless `readonly`, make what is missing.
 
-        Raises DamagedStore when LMDB can't make sense of it, or a database is missing and `readonly`.
+        Raises DamagedStore when LMDB can't make sense of it, or a database is missing and `readonly`; StoreIO
+        when the system doesn't let it read or write.
         """
         if not readonly:
             path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
@@ -120,7 +121,7 @@ class Environment:
                 env._dbs[name] = raw.open_db(name.encode("ascii"), create=not readonly)
         except lmdb.Error as error:
             raw.close()
-            raise _damaged(path, error) from error
+            raise _open_fault(path, error) from error
         return env
 
     def db(self, name: str) -> Db:
@@ -283,9 +284,14 @@ def _open_raw(path: Path, max_dbs: int, *, durable: bool, readonly: bool, map_by
 
 
 def _open_fault(path: Path, error: lmdb.Error) -> NoctuaryFault:
-    """Tell damage from a plain failure to open (permissions, no such directory)."""
-    damage = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError, lmdb.PageNotFoundError)
-    return _damaged(path, error) if isinstance(error, damage) else _failed(path, "open", error)
+    """Tell damage from a disk that can't be read or written now, where nothing at rest need be wrong.
+
+    LMDB has no class for most errors of the system (EIO): they come as the root of its tree.
+    """
+    system = (lmdb.DiskError, lmdb.ReadonlyError, lmdb.MemoryError, lmdb.MapFullError, lmdb.LockError)
+    if type(error) is lmdb.Error or isinstance(error, system):
+        return _failed(path, "open", error)
+    return _damaged(path, error)
 
 
 def _damaged(path: Path, error: lmdb.Error) -> DamagedStore:

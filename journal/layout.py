@@ -10,6 +10,7 @@ and on the disk before it takes its name.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -25,10 +26,12 @@ STORE_ID_BYTES = 16
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 NEW_SUFFIX = ".new"
+LMDB_FILES = ("data.mdb", "lock.mdb")
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _FORMAT_NAME = "noctuary"
 _OTHERS = 0o077
+_SYSTEM = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})  # not what lies there
 
 
 class UnsafePath(CannotCreate):
@@ -99,10 +102,14 @@ class StateDir:
 
     def check_safe(self) -> None:
         """Owner, type and mode of the root and of all in it that is ours. Raises UnsafePath."""
-        check_safe(self.root)
+        directories = (self.journal_dir, self.projections_dir, self.projections_copy_dir)
+        check_safe(self.root, directory=True)
         for path in self.all_paths():
             if os.path.lexists(path):
-                check_safe(path)
+                check_safe(path, directory=path in directories)
+        for path in (self.journal_dir / name for name in LMDB_FILES):
+            if os.path.lexists(path):
+                check_safe(path, directory=False)
 
 
 def new_path(path: Path) -> Path:
@@ -115,13 +122,14 @@ def read_boot_id() -> bytes:
     return bytes.fromhex(_BOOT_ID.read_text("ascii").strip().replace("-", ""))
 
 
-def check_safe(path: Path) -> None:
-    """Raises UnsafePath unless it is our own file or directory, closed to all others."""
+def check_safe(path: Path, *, directory: bool = False) -> None:
+    """Raises UnsafePath unless it is our own file (or directory), closed to all others."""
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
-        raise UnsafePath(f"{path} is a symbolic link")
-    if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
-        raise UnsafePath(f"{path} is neither a file nor a directory")
+        raise UnsafePath(f"{path} is a symbolic link; put back what belongs there")
+    if not (stat.S_ISDIR if directory else stat.S_ISREG)(status.st_mode):
+        wanted = "directory" if directory else "regular file"
+        raise UnsafePath(f"{path} is no {wanted}; put back what belongs there")
     if status.st_uid != os.geteuid():
         raise UnsafePath(f"{path} belongs to uid {status.st_uid}, this process is uid {os.geteuid()}")
     if status.st_mode & _OTHERS:
@@ -139,7 +147,7 @@ def make_root(root: Path) -> None:
             root.chmod(DIRECTORY_MODE)
     except OSError as error:
         raise CannotCreate(f"{root}: {error.strerror}") from error
-    check_safe(root)
+    check_safe(root, directory=True)
 
 
 # --- the lock ------------------------------------------------------------------------------------
@@ -153,13 +161,15 @@ class StoreLock:
 
     @classmethod
     def take(cls, path: Path) -> StoreLock:
-        """Lock the store whose lock file is `path`. Raises StoreLocked, StoreAbsent."""
+        """Lock the store whose lock file is `path`. Raises StoreLocked, StoreAbsent, UnsafePath, StoreIO."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             descriptor = os.open(path, flags, FILE_MODE)
         except FileNotFoundError as error:
             raise StoreAbsent(f"{path.parent} does not exist") from error
         except OSError as error:
+            if error.errno in _SYSTEM:
+                raise StoreIO(f"{path.name}: {error.strerror}") from error
             raise UnsafePath(f"{path}: {error.strerror}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

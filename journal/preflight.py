@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from journal.errors import DamagedStore
+from journal.errors import DamagedStore, StoreIO
 
 _MAGIC = 0xBEEFC0DE
 _VERSION = 1
@@ -56,15 +56,18 @@ class Meta(NamedTuple):
 
 
 def check_data_file(path: Path) -> Meta:
-    """The meta that counts. Raises DamagedStore when the file can't be what LMDB wrote."""
+    """The meta that counts. Raises DamagedStore when the file can't be what LMDB wrote, StoreIO when it can't
+    be read now."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return _check(path, descriptor)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError as error:
+        raise _damaged(path, "it is missing") from error
     except OSError as error:
-        raise _damaged(path, f"it can't be opened: {error.strerror}") from error
-    try:
-        return _check(path, descriptor)
-    finally:
-        os.close(descriptor)
+        raise StoreIO(f"{path.parent.name}/{path.name}: {error.strerror}") from error
 
 
 def _check(path: Path, descriptor: int) -> Meta:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import struct
+from functools import lru_cache
 from hashlib import blake2b
 
 from cryptography.exceptions import InvalidTag
@@ -64,10 +65,15 @@ def sealed_digest(sealed: bytes) -> bytes:
     return blake2b(sealed, digest_size=DIGEST_BYTES).digest()
 
 
-def keyed_hash(hash_key: bytes, person: bytes, *pieces: bytes, size: int = 16) -> bytes:
-    """BLAKE2b over the pieces, each behind its length; `person` (≤ 16 bytes) keeps uses apart."""
-    state = blake2b(key=hash_key, person=person, digest_size=size)
+def keyed_hash(hash_key: bytes, person: bytes, *pieces: bytes) -> bytes:
+    """BLAKE2b-128 over the pieces, each behind its length; `person` (≤ 16 bytes) keeps uses apart."""
+    state = _keyed(hash_key, person).copy()
     for piece in pieces:
-        state.update(len(piece).to_bytes(8, "little"))
-        state.update(piece)
+        state.update(len(piece).to_bytes(8, "little") + piece)
     return state.digest()
+
+
+@lru_cache(maxsize=64)
+def _keyed(hash_key: bytes, person: bytes) -> blake2b:
+    """The hash before its first piece: the key's block is worked in once."""
+    return blake2b(key=hash_key, person=person, digest_size=DIGEST_BYTES)

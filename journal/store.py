@@ -43,6 +43,7 @@ from journal.preflight import check_data_file
 from journal.purges import Directive, append_purges, directive, read_purges
 from journal.record import Actor, Cause, Head, Record, decode_body, encode_body
 from journal.sealing import Sealer
+from journal.trees import check_trees
 from journal.vault import Vault
 from journal.verify import Finding, verify_in_child
 
@@ -59,6 +60,8 @@ class Store:
         self.readonly = readonly
         self.boot_id = read_boot_id()
         self.clean = False  # whether the head file was at the journal's head
+        self.boot_changed = False  # whether the newest opening was under another boot of the machine
+        self.found_seq = 0  # the newest record as the store was found, before this opening's
         self.findings: list[Finding] = []
         self.store_id = b""
         self.env: Environment
@@ -88,15 +91,17 @@ class Store:
 
     def check(self, check_projections: Callable[[Head], None] | None) -> list[Purged]:
         """All checks, in order; nothing is written. The PURGE events. Raises DamagedStore."""
-        check_data_file(self.dir.journal_dir / DATA_FILE)
+        self._check_pages()
         self.env = Environment.open(self.dir.journal_dir, DATABASES, durable=True, readonly=self.readonly)
         self._to_close.append(self.env.close)
+        self.env.check_readers()
         self.log = Log(self.env, self.store_id)
         self._check_tail()
         noted = read_head(self.dir.head_file)
         if noted is not None:
             check_head(noted, self.log)
-        self.clean = noted == self.log.head()
+        self.found_seq = self.log.head().seq
+        self.clean = noted == self.log.head() or self.found_seq == 0
         if check_projections is not None:
             check_projections(self.log.head())
         self.vault = Vault.open(self.dir.vault_file, self.store_id, self.readonly)
@@ -107,6 +112,15 @@ class Store:
         purged = [event for _seq, event in self._purged()]
         self._check_shredded(purged)
         return purged
+
+    def _check_pages(self) -> None:
+        """Before LMDB reads a page; a walk in a child says which records a damaged one costs."""
+        check_data_file(self.dir.journal_dir / DATA_FILE)
+        try:
+            check_trees(self.dir.journal_dir / DATA_FILE)
+        except DamagedStore:
+            self._walk_in_child()
+            raise
 
     def _check_tail(self) -> None:
         """CRC, chain and numbering of the newest records; a whole walk, in a child, when they don't hold."""
@@ -129,11 +143,9 @@ class Store:
         if event.vault_nonce not in self.vault.nonces:
             found = f"record {state.opened_seq} names another nonce: this is the vault of another time"
             raise DamagedStore("vault", found, _RESTORE)
-        if self._walk_first(event):
+        self.boot_changed = event.boot_id != self.boot_id
+        if self.boot_changed and not self.readonly:
             self._walk_in_child()
-
-    def _walk_first(self, event: Opened | Restored) -> bool:
-        return not self.readonly and event.boot_id != self.boot_id
 
     def _walk_in_child(self) -> None:
         """After a boot anything may have happened to the disk: verify all. Raises DamagedStore."""

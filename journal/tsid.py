@@ -17,9 +17,22 @@ MAX_TSID = (1 << 64) - 1
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
-_VALUES = {c: i for i, c in enumerate(_ALPHABET)}
-_VALUES |= {c.lower(): i for c, i in _VALUES.items()}
-_VALUES |= {"O": 0, "o": 0, "I": 1, "i": 1, "L": 1, "l": 1}
+_ODD = {"O": "0", "o": "0", "I": "1", "i": "1", "L": "1", "l": "1"}
+_DIGITS = "0123456789abcdefghijklmnopqrstuv"
+"""Those of Python's base 32, which reads a number much faster than a loop over characters."""
+
+
+def _digit_table() -> bytes:
+    """For each byte the digit that stands for it, `!` where there is none."""
+    table = bytearray(b"!" * 256)
+    for value, character in enumerate(_ALPHABET):
+        table[ord(character)] = table[ord(character.lower())] = ord(_DIGITS[value])
+    for character, digit in _ODD.items():
+        table[ord(character)] = ord(digit)
+    return bytes(table)
+
+
+_TO_DIGITS = _digit_table()
 _KIND_PREFIX = tuple(f"{kind.wire}:" for kind in Kind)
 _KIND_CODE = {kind.wire: int(kind) for kind in Kind}
 
@@ -42,15 +55,12 @@ def parse_tsid(text: str) -> int:
     """The number in `text`; lower case, O as 0, I and L as 1 are read. Raises ValueError."""
     if len(text) != TEXT_LENGTH:
         raise ValueError("an id has 13 characters")
-    values = _VALUES
     try:
-        tsid = values[text[0]]
-        if tsid > 15:
-            raise ValueError("the first character of an id is at most F")
-        for character in text[1:]:
-            tsid = tsid << 5 | values[character]
-    except KeyError:
+        tsid = int(text.encode().translate(_TO_DIGITS), 32)
+    except ValueError:
         raise ValueError("an id is written in Crockford's base32") from None
+    if tsid > MAX_TSID:
+        raise ValueError("the first character of an id is at most F")
     return tsid
 
 

@@ -12,17 +12,20 @@ from journal.vault import SlotState, SlotUnreadable
 
 
 def unseal(log: Log, sealer: Sealer, txn: lmdb.Transaction, part: SealedPart) -> bytes:
-    """The plaintext of `part`. Raises PartUnreadable: purged (key or ciphertext gone), or damaged."""
+    """The plaintext of `part`. Raises PartUnreadable: purged (its key is destroyed), or damaged."""
     sealed = log.sealed(txn, part.owner_seq, part.part) if part.slot else None
     return open_sealed(sealer, part, sealed)
 
 
 def open_sealed(sealer: Sealer, part: SealedPart, sealed: bytes | None) -> bytes:
-    """The plaintext of a ciphertext that was found, None when there is none. Raises PartUnreadable."""
-    if sealed is None:
+    """The plaintext of a ciphertext that was found, None when there is none. Raises PartUnreadable.
+
+    Only a shredded key says `purged`: a ciphertext that is missing while its key is there was lost.
+    """
+    if not part.slot:
         raise PartUnreadable(part.owner_seq, part.part, "purged")
     try:
-        return sealer.open(part.slot, part.part, sealed)
+        return sealer.open(part.slot, part.part, sealed or b"")
     except SlotUnreadable as error:
         state = "purged" if error.state is SlotState.SHREDDED else "damaged"
         raise PartUnreadable(part.owner_seq, part.part, state) from error

@@ -183,6 +183,20 @@ class Vault:
             found.extend((np.flatnonzero(states == SlotState.SHREDDED) + first).tolist())
         return found
 
+    def odd_slots(self, before: int) -> dict[int, SlotState]:
+        """The slots from 1 to below `before` that are not keyed, each with its state."""
+        found: dict[int, SlotState] = {}
+        per_scan = _SCAN_BYTES // SLOT_BYTES
+        for first in range(1, before, per_scan):
+            count = min(per_scan, before - first)
+            size = count * SLOT_BYTES
+            data = os.pread(self._descriptor, size, SLOTS_OFFSET + first * SLOT_BYTES).ljust(size, b"\0")
+            for slot, at in zip(range(first, first + count), range(0, size, SLOT_BYTES), strict=True):
+                state = _slot_state(slot, data[at : at + SLOT_BYTES])
+                if state is not SlotState.KEYED:
+                    found[slot] = state
+        return found
+
     def _read(self, slot: int) -> bytes:
         if slot <= 0:
             return _BLANK

@@ -24,7 +24,7 @@ import lmdb
 import msgspec
 
 from journal.environment import DATA_FILE, Environment
-from journal.errors import DamagedRecord, DamagedStore, NoctuaryFault
+from journal.errors import DamagedRecord, DamagedStore, StoreIO
 from journal.events import MeanMoved, Opened, Purged, Restored, SealedPart, Vacuumed
 from journal.log import CHUNK_RECORDS, DATABASES, Log, rows_from, sealed_key, stored_store_id
 from journal.preflight import check_data_file
@@ -236,12 +236,12 @@ def verify_log(
 
 
 def verify_state(state_dir: Path, progress: Callable[[Progress], None] | None = None) -> Verification:
-    """Verify the journal under a state directory, in this process, which damage may end."""
+    """Verify the journal under a state directory, in this process, which damage may end. Raises StoreIO."""
     path = state_dir / JOURNAL_DIRECTORY
     try:
         check_data_file(path / DATA_FILE)
         env = Environment.open(path, DATABASES, durable=True, readonly=True)
-    except NoctuaryFault as error:
+    except DamagedStore as error:
         return _single("journal_unreadable", str(error), _RESTORE)
     try:
         with env.read() as txn:
@@ -256,7 +256,10 @@ def verify_state(state_dir: Path, progress: Callable[[Progress], None] | None = 
 
 
 def verify_in_child(state_dir: Path) -> Verification:
-    """Verify the journal under a state directory in a child process, whose death is a finding."""
+    """Verify the journal under a state directory in a child process, whose death is a finding.
+
+    Raises StoreIO when the disk didn't let it read: that says nothing about what is on it.
+    """
     child = subprocess.run(
         [sys.executable, "-m", "journal.verify", str(state_dir.resolve())],
         cwd=Path(__file__).resolve().parent.parent,
@@ -267,6 +270,8 @@ def verify_in_child(state_dir: Path) -> Verification:
     if child.returncode < 0:
         name = signal.Signals(-child.returncode).name
         return _single("child_died", f"{name} ended the process that read the journal", _RESTORE)
+    if child.returncode == os.EX_IOERR:
+        raise StoreIO(child.stderr.decode("utf-8", "replace").strip())
     try:
         return _DECODE(child.stdout)
     except msgspec.DecodeError:
@@ -280,7 +285,11 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m journal.verify STATE\n")
         return os.EX_USAGE
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would be a copy nobody counts
-    found = verify_state(Path(arguments[0]))
+    try:
+        found = verify_state(Path(arguments[0]))
+    except StoreIO as error:
+        sys.stderr.write(f"{error}\n")
+        return os.EX_IOERR
     sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
     return os.EX_DATAERR if found.findings else os.EX_OK
 

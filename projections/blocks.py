@@ -30,18 +30,30 @@ def fold(state: State, record: Record) -> None:
     if isinstance(event, events.HOUSEKEEPING):
         return
     block = record.seq // BLOCK_RECORDS
-    changes = state.changes[tables.BLOCKS]
-    key = KEY.pack(ACTOR, record.actor.uid, block)
-    if key not in changes:
-        changes[key] = rows.seal_row(key, b"")
-    _bound(state, record.at_ms, block)
+    # Most records of a batch say what one before them said: those cost no look at the database.
+    noted = state.noted
+    said = (ACTOR, record.actor.uid, record.at_ms, block)
+    if said not in noted:
+        noted.add(said)
+        _mark(state, KEY.pack(ACTOR, record.actor.uid, block))
+        _bound(state, record.at_ms, block)
     if type(event) is events.MemoryCreated and event.producer:
-        key = KEY.pack(PRODUCER, event.producer, block)
-        if key not in changes:
-            changes[key] = rows.seal_row(key, b"")
+        said = (PRODUCER, event.producer, 0, block)
+        if said not in noted:
+            noted.add(said)
+            _mark(state, KEY.pack(PRODUCER, event.producer, block))
     for part in getattr(event, "parts", ()):
         if part.owner_seq == record.seq and part.slot:
-            _own(state, part.slot // SLOT_GROUP, record.seq)
+            said = (SLOT, part.slot // SLOT_GROUP, 0, 0)
+            if said not in noted:
+                noted.add(said)
+                _own(state, part.slot // SLOT_GROUP, record.seq)
+
+
+def _mark(state: State, key: bytes) -> None:
+    changes = state.changes[tables.BLOCKS]
+    if key not in changes:
+        changes[key] = rows.seal_row(key, b"")
 
 
 def _bound(state: State, at_ms: int, block: int) -> None:

@@ -44,6 +44,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+import msgspec
 from crc32c import crc32c
 
 from journal.codes import Mark, Status
@@ -162,7 +163,7 @@ def unpack_memory(key: bytes, value: bytes) -> MemoryRow:
     return MemoryRow._make(_MEMORY.unpack(open_row("memories", key, value)))
 
 
-class SessionRow(NamedTuple):
+class SessionRow(msgspec.Struct, frozen=True, gc=False):
     """One session as the fold knows it."""
 
     id: int
@@ -178,12 +179,12 @@ class SessionRow(NamedTuple):
 
 def pack_session(key: bytes, row: SessionRow) -> bytes:
     """The stored value of a session row."""
-    return seal_row(key, _SESSION.pack(*row))
+    return seal_row(key, _SESSION.pack(*msgspec.structs.astuple(row)))
 
 
 def unpack_session(key: bytes, value: bytes) -> SessionRow:
     """The session row in `value`. Raises DamagedRow."""
-    return SessionRow._make(_SESSION.unpack(open_row("sessions", key, value)))
+    return SessionRow(*_SESSION.unpack(open_row("sessions", key, value)))
 
 
 pack_header = _HEADER.pack

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from crc32c import crc32c
+from msgspec.structs import replace
 
 from journal import events
 from journal.record import Record
@@ -32,16 +33,16 @@ def opened(state: State, record: Record, event: events.SessionOpened) -> None:
 def reopened(state: State, record: Record, event: events.SessionReopened) -> None:
     row = _known(state, event.number)
     last_at = max(row.last_at, event.at)
-    state.put_session(event.number, row._replace(activation=event.activation, closed_at=-1, last_at=last_at))
+    state.put_session(event.number, replace(row, activation=event.activation, closed_at=-1, last_at=last_at))
 
 
 def closed(state: State, record: Record, event: events.SessionClosed) -> None:
-    state.put_session(event.number, _known(state, event.number)._replace(closed_at=event.at))
+    state.put_session(event.number, replace(_known(state, event.number), closed_at=event.at))
 
 
 def touched(state: State, record: Record, event: events.SessionTouched) -> None:
     row = _known(state, event.number)
-    state.put_session(event.number, row._replace(last_at=max(row.last_at, event.at)))
+    state.put_session(event.number, replace(row, last_at=max(row.last_at, event.at)))
 
 
 def memory_created(state: State, record: Record, event: events.MemoryCreated) -> None:
@@ -51,11 +52,11 @@ def memory_created(state: State, record: Record, event: events.MemoryCreated) ->
     row = _known(state, number)
     last_at = max(row.last_at, record.at_ms)
     if event.turn:
-        state.put_session(number, row._replace(turns=event.turn, last_at=last_at))
+        state.put_session(number, replace(row, turns=event.turn, last_at=last_at))
         key = KEY32_32.pack(number, event.turn)
         state.put(tables.TURNS, key, rows.seal_row(key, KEY64.pack(event.id)))
         return
-    state.put_session(number, row._replace(last_at=last_at))
+    state.put_session(number, replace(row, last_at=last_at))
     key = KEY32_64.pack(number, event.id)
     state.put(tables.SESSION_MEMORIES, key, crc32c(key).to_bytes(4, "little"))
 

@@ -59,6 +59,9 @@ class State:
         self.memories = self.changes[tables.MEMORIES]
         self.pages: dict[tuple[int, int], bytearray] = {}
         self._deferred: dict[tuple[str, bytes], tuple[Any, Pack]] = {}
+        self.noted: set[tuple[int, int, int, int]] = set()  # what `blocks` has said in this batch already
+        self._sessions: dict[int, rows.SessionRow] = {}
+        self._sessions_changed: set[int] = set()
 
     def deferred(self, database: str, key: bytes) -> Any | None:
         """The row that `defer` was last given for this key, not yet packed."""
@@ -110,16 +113,18 @@ class State:
 
     def session(self, number: int) -> rows.SessionRow | None:
         """The session row of `number`, or None. Raises DamagedRow."""
-        key = KEY32.pack(number)
-        changed: rows.SessionRow | None = self.deferred(tables.SESSIONS, key)
-        if changed is not None:
-            return changed
-        value = self._snapshot.get(tables.SESSIONS, key)
-        return None if value is None else rows.unpack_session(key, value)
+        row = self._sessions.get(number)
+        if row is None:
+            key = KEY32.pack(number)
+            value = self._snapshot.get(tables.SESSIONS, key)
+            if value is None:
+                return None
+            row = self._sessions[number] = rows.unpack_session(key, value)
+        return row
 
     def put_session(self, number: int, row: rows.SessionRow) -> None:
-        key = KEY32.pack(number)
-        self.defer(tables.SESSIONS, key, row, rows.pack_session)
+        self._sessions[number] = row
+        self._sessions_changed.add(number)
 
     def row_page(self, partition: int, page: int) -> bytearray:
         """The rows of a page without its CRC, to be changed in place. A new page is empty."""
@@ -136,6 +141,10 @@ class State:
         """The change set, with the touched pages and the deferred rows in it."""
         for (database, key), (row, pack) in self._deferred.items():
             self.changes[database][key] = pack(key, row)
+        sessions = self.changes[tables.SESSIONS]
+        for number in self._sessions_changed:
+            key = KEY32.pack(number)
+            sessions[key] = rows.pack_session(key, self._sessions[number])
         pages = self.changes[tables.ROWS]
         for (partition, page), content in self.pages.items():
             key = KEY32_32.pack(partition, page)

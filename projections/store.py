@@ -88,11 +88,6 @@ def _read_watermark(directory: Path) -> Head | None:
     return Head(epoch, seq, chain)
 
 
-def is_trusted(directory: Path, boot_id: bytes) -> bool:
-    """Whether projections are there that this boot may catch up from."""
-    return directory.exists() and _trusted(directory, directory / "OPEN", boot_id)
-
-
 def check_watermark(directory: Path, boot_id: bytes, head: Head) -> None:
     """Raise DamagedStore when trusted projections are ahead of a journal whose head is `head`."""
     found = peek_watermark(directory, boot_id)
@@ -113,6 +108,8 @@ class ProjectionStore:
     def __init__(self, env: Environment, directory: Path, counters: Counters, head: Head) -> None:
         self.env = env
         self._directory = directory
+        self.damaged: set[str] = set()  # databases in which a damaged value was met
+        self._distrusted = False
         self.counters = counters
         self.head = head
 
@@ -229,16 +226,24 @@ class ProjectionStore:
                 found[projection] = digest.hexdigest()
         return found
 
+    def note_damage(self, database: str) -> None:
+        """A value of `database` is damaged: the next open folds everything anew. Safe on any thread."""
+        if not self.damaged:
+            self.distrust()
+        self.damaged.add(database)
+
     def distrust(self) -> None:
         """Mark what is there as not to be opened again: the next open folds from the journal."""
+        self._distrusted = True
         _write_open(self._directory / "OPEN", bytes(16))
 
     def close(self, clean: bool) -> None:
-        """Close; a clean stop syncs everything, then takes OPEN away."""
-        if clean:
+        """Close; a clean stop syncs everything, then takes OPEN away, unless what is there is distrusted."""
+        keeps = clean and not self._distrusted
+        if keeps:
             self.env.sync()
         self.env.close()
-        if clean:
+        if keeps:
             (self._directory / "OPEN").unlink(missing_ok=True)
             _sync_directory(self._directory)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 from journal import events
 from journal.codes import Part, PartitionState
 from journal.errors import DamagedRecord, PartUnreadable
-from journal.sealing import keyed_hash
+from journal.particulars import decode_particulars
 from journal.store import Store
 from journal.unsealing import unseal
 from projections import names, partitions, rows, tables
 from projections.store import ProjectionStore, TxnSnapshot
-from projections.workingset import WorkingSet
+from projections.workingset import SessionDefaults, WorkingSet, entity_hash, session_hash
+
+NO_DEFAULTS = SessionDefaults(0, False, None, None)
 
 
 def warm(known: WorkingSet, store: Store, projections: ProjectionStore) -> None:
@@ -55,6 +57,7 @@ class _Sealed:
         self._store = store
         self._snapshot = snapshot
         self._hash_key = store.vault.hash_key
+        self._with_model = {number for stamp, number in known.producers.items() if stamp[2] is not None}
 
     def load(self) -> None:
         with self._store.env.read() as txn:
@@ -73,8 +76,12 @@ class _Sealed:
         return record.event
 
     def _name(self, event: object) -> bytes | None:
+        return self._part(event, Part.NAME)
+
+    def _part(self, event: object, code: Part) -> bytes | None:
+        """The plaintext of a part; None when there is none, or it can't be read any more."""
         for part in getattr(event, "parts", ()):
-            if part.part != Part.NAME:
+            if part.part != code:
                 continue
             try:
                 return unseal(self._store.log, self._store.sealer, self._txn, part)
@@ -88,19 +95,31 @@ class _Sealed:
             raise DamagedRecord(row.owner_seq, "event")
         known = self._known
         known.session_agents[number] = event.agent
+        defaults = self._defaults(event)
+        if defaults != NO_DEFAULTS:
+            known.session_defaults[number] = defaults
         live = (row.tenant, row.uid, event.agent)
         if row.closed_at < 0:
             known.live[live] = known.live.get(live, frozenset()) | {number}
         name = self._name(event)
         if name is None:
             return
-        tenant = row.tenant.to_bytes(4, "big")
-        hashed = keyed_hash(self._hash_key, b"session", tenant, event.agent.encode(), b"\0", name)
-        known.sessions[row.tenant, event.agent, hashed] = number
+        tenant = known.tenants[row.tenant].name
+        known.sessions[row.tenant, event.agent, session_hash(self._hash_key, tenant, event.agent, name)] = number
+
+    def _defaults(self, event: events.SessionOpened) -> SessionDefaults:
+        plaintext = self._part(event, Part.PARTICULARS)
+        if plaintext is None:
+            return SessionDefaults(event.producer, self._names_model(event.producer), None, None)
+        given = decode_particulars(plaintext)
+        return SessionDefaults(event.producer, self._names_model(event.producer), given.project, given.subject)
+
+    def _names_model(self, producer: int) -> bool:
+        return producer in self._with_model
 
     def _entity(self, number: int, entity: names.EntityRow) -> None:
         name = self._name(self._event(entity.owner_seq))
         if name is None:
             return
-        hashed = keyed_hash(self._hash_key, b"entity", entity.tenant.to_bytes(4, "big"), name)
-        self._known.entities[entity.tenant, hashed] = number
+        tenant = self._known.tenants[entity.tenant].name
+        self._known.entities[entity.tenant, entity_hash(self._hash_key, tenant, name)] = number

@@ -7,17 +7,47 @@ keyed hashes.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from journal.events import SealedPart
+from journal.sealing import keyed_hash
 from projections.names import TenantRow
 
 ProducerKey = tuple[int, str | None, str | None, str | None, str | None]
 SessionKey = tuple[int, str, bytes]  # (tenant, agent, keyed hash of the key)
 EntityKey = tuple[int, bytes]
 LiveKey = tuple[int, int, str]  # (tenant, uid, agent)
+
+
+class SessionDefaults(NamedTuple):
+    """What a session gives to its writes that don't say it themselves. `producer` 0 is none; `names_model`
+    is whether that producer stamp has a model."""
+
+    producer: int
+    names_model: bool
+    project: str | None
+    subject: str | None
+
+
 TextKey = bytes
 
 MAX_TEXTS = 65_536
 """How many fingerprints of texts are kept, so that memory is bounded: a miss costs space only."""
+
+
+def session_hash(hash_key: bytes, tenant: str, agent: str, key: bytes) -> bytes:
+    """What a session is found by: its natural key, hashed."""
+    return keyed_hash(hash_key, b"session", tenant.encode(), agent.encode(), key)
+
+
+def entity_hash(hash_key: bytes, tenant: str, name: bytes) -> bytes:
+    """What an entity is found by; `name` is the plaintext of its name part."""
+    return keyed_hash(hash_key, b"entity", tenant.encode(), name)
+
+
+def text_hash(hash_key: bytes, tenant: str, text: bytes) -> bytes:
+    """What an identical text of the tenant is found by."""
+    return keyed_hash(hash_key, b"text", tenant.encode(), text)
 
 
 class WorkingSet:
@@ -30,7 +60,8 @@ class WorkingSet:
         self.sessions: dict[SessionKey, int] = {}
         self.session_agents: dict[int, str] = {}
         self.entities: dict[EntityKey, int] = {}
-        self.live: dict[LiveKey, frozenset[int]] = {}
+        self.session_defaults: dict[int, SessionDefaults] = {}
+        self.live: dict[LiveKey, frozenset[int]] = {}  # the whole set of a key: a later level replaces it
         self.texts: dict[TextKey, SealedPart] = {}
         self.open_partitions: dict[tuple[int, int], tuple[int, int | None]] = {}
 

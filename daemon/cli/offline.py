@@ -12,6 +12,7 @@ from daemon.prepare import UNSET
 from daemon.reads.audit import audit, head_result
 from daemon.wire.results import AuditResult, FindingOut
 from journal.errors import DamagedStore, StoreLocked
+from journal.keycheck import check_keys
 from journal.store import Store, open_store
 from journal.verify import verify_in_child
 from projections.store import ProjectionStore
@@ -36,7 +37,8 @@ def audit_offline(state: Path, rebuild: bool) -> dict[str, Any] | None:
 def _audit(store: Store, state: Path, rebuild: bool) -> AuditResult:
     """Pages out of order can kill a reader, so a child walks first."""
     walked = verify_in_child(state)
-    findings = [FindingOut(code=f.code, seq=f.seq, what=f.what, action=f.action) for f in walked.findings]
+    found = walked.findings or check_keys(store.log, store.vault)
+    findings = [FindingOut(code=f.code, seq=f.seq, what=f.what, action=f.action) for f in found]
     if findings or not rebuild:
         head = head_result(store, store.log.head())
         return AuditResult(records=walked.records, head=head, digests={}, findings=findings)

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from daemon.decision import Draft
+from daemon.prepare import NaturalKey
 from daemon.refusal import Reason, Refused
 from daemon.view import View
 from journal import events
 from journal.codes import Kind, Part, SessionCause, TenantState, Tier
+from journal.particulars import Particulars, encode
 from projections.kinds import KINDS
 from projections.names import TenantRow
 from projections.rows import SessionRow
-from projections.workingset import ProducerKey, WorkingSet
+from projections.workingset import LiveKey, ProducerKey, SessionDefaults, WorkingSet
 
 LEASE_MS = 24 * 3_600_000
+_NOTHING = WorkingSet()
+"""What a command has learned that has learned nothing. Never written to."""
 
 
 class Building:
@@ -30,15 +36,26 @@ class Building:
         self.tenant_name = tenant_name
         self.tenant = view.tenant_number(tenant_name)
         self.drafts: list[Draft] = []
-        self.learned = WorkingSet()
+        self.learned = _NOTHING
         self.fresh_texts: list[tuple[int, bytes]] = []  # (seq, fingerprint) of texts it brought
         self.keys: dict[bytes, tuple[bytes | None, dict[str, Any]]] = {}  # answers this very command has given
         self.kinds: dict[int, int] = {}  # memories made by this very command: TSID → kind
+        self.spoken: dict[int, str] = {}  # user turns made by this very command: TSID → text
         self._sessions: dict[int, SessionRow] = {}
 
     @property
     def next_seq(self) -> int:
         return self.view.next_seq + len(self.drafts)
+
+    @property
+    def has_learned(self) -> bool:
+        return self.learned is not _NOTHING
+
+    def learn(self) -> WorkingSet:
+        """The names that this command adds, for adding one. Most commands learn none, so it is made late."""
+        if self.learned is _NOTHING:
+            self.learned = WorkingSet()
+        return self.learned
 
     def add(self, draft: Draft) -> None:
         self.drafts.append(draft)
@@ -57,8 +74,8 @@ class Building:
         self.view.numbers.tenant += 1
         self.tenant = self.view.numbers.tenant
         self.add(Draft(events.TenantBegan(number=self.tenant, name=self.tenant_name)))
-        self.learned.tenant_numbers[self.tenant_name] = self.tenant
-        self.learned.tenants[self.tenant] = TenantRow(self.tenant_name, int(TenantState.INITIALIZING), True)
+        self.learn().tenant_numbers[self.tenant_name] = self.tenant
+        self.learn().tenants[self.tenant] = TenantRow(self.tenant_name, int(TenantState.INITIALIZING), True)
 
     def change_tenant(self, state: TenantState | None, enforce: bool | None) -> None:
         row = self.tenant_row()
@@ -66,7 +83,7 @@ class Building:
             raise LookupError("a tenant is changed after it began")
         code = None if state is None else int(state)
         self.add(Draft(events.TenantChanged(state=code, enforce=enforce)))
-        self.learned.tenants[self.tenant] = TenantRow(
+        self.learn().tenants[self.tenant] = TenantRow(
             row.name, row.state if code is None else code, row.enforce if enforce is None else enforce
         )
 
@@ -94,20 +111,20 @@ class Building:
         self.add(
             Draft(events.ProducerNamed(number=number, agent=agent, model=model, version=version, extractor=extractor))
         )
-        self.learned.producers[key] = number
+        self.learn().producers[key] = number
         return number
 
-    def entity(self, name: str, entity_type: str, plaintext: bytes) -> int:
-        """The number of an entity of the tenant, named on first sight. `plaintext` is its sealed name."""
+    def entity(self, plaintext: bytes, hashed: bytes) -> int:
+        """The number of an entity of the tenant, named on first sight. `plaintext` is its name to be sealed."""
         view = self.view
-        key = (self.tenant, view.keyed_hash(b"entity", self.tenant.to_bytes(4, "big"), plaintext))
+        key = (self.tenant, hashed)
         found = view.base.entities.get(key) or view.pending.entities.get(key) or self.learned.entities.get(key)
         if found:
             return found
         view.numbers.entity += 1
         number = view.numbers.entity
         self.add(Draft(events.EntityNamed(number=number), ((int(Part.NAME), plaintext),)))
-        self.learned.entities[key] = number
+        self.learn().entities[key] = number
         return number
 
     # --- partitions ------------------------------------------------------------------------------
@@ -137,7 +154,7 @@ class Building:
         number = view.numbers.partition
         zone = view.zone if day is not None else None
         self.add(Draft(events.PartitionOpened(number=number, tier=key[1], day=day, part=0, zone=zone)))
-        self.learned.open_partitions[key] = (number, day)
+        self.learn().open_partitions[key] = (number, day)
         return number
 
     def _seal_partition(self, number: int) -> None:
@@ -158,7 +175,9 @@ class Building:
 
     def session(self, number: int) -> SessionRow:
         row = self._sessions.get(number)
-        return row if row is not None else self.view.session(number)
+        if row is None:
+            row = self._sessions[number] = self.view.session(number)
+        return row
 
     def set_session(self, number: int, row: SessionRow) -> None:
         """What the command itself has done to a session: its later parts see it."""
@@ -167,16 +186,14 @@ class Building:
     def next_turn(self, number: int) -> int:
         row = self.session(number)
         turn = row.turns + 1
-        self._sessions[number] = row._replace(turns=turn, last_at=max(row.last_at, self.view.now_ms))
+        self._sessions[number] = replace(row, turns=turn, last_at=max(row.last_at, self.view.now_ms))
         return turn
 
-    def find_session(self, agent: str, key: str) -> tuple[int, bytes]:
-        """`(number or 0, keyed hash)` of a session by its natural key."""
+    def find_session(self, key: NaturalKey) -> int:
+        """The number of a session by its natural key, 0 when there is none."""
         view = self.view
-        key_hash = view.keyed_hash(b"session", self.tenant.to_bytes(4, "big"), agent.encode(), b"\0", key.encode())
-        name = (self.tenant, agent, key_hash)
-        found = view.base.sessions.get(name) or view.pending.sessions.get(name) or self.learned.sessions.get(name, 0)
-        return found, key_hash
+        name = (self.tenant, key.agent, key.hashed)
+        return view.base.sessions.get(name) or view.pending.sessions.get(name) or self.learned.sessions.get(name, 0)
 
     def is_stale(self, row: SessionRow) -> bool:
         return row.closed_at < 0 and self.view.now_ms - row.last_at >= LEASE_MS
@@ -185,9 +202,26 @@ class Building:
         row = self.session(number)
         activation = row.activation + 1
         self.add(Draft(events.SessionReopened(number=number, activation=activation, at=at_ms, cause=int(cause))))
-        row = row._replace(activation=activation, closed_at=-1, last_at=max(row.last_at, at_ms))
+        row = replace(row, activation=activation, closed_at=-1, last_at=max(row.last_at, at_ms))
         self._sessions[number] = row
+        live = (self.tenant, row.uid, self.agent_of(number))
+        self.learn().live[live] = self._live(live) | {number}
         return row
+
+    def close_session(self, number: int, at_ms: int) -> None:
+        row = self.session(number)
+        self.add(Draft(events.SessionClosed(number=number, at=at_ms)))
+        self._sessions[number] = replace(row, closed_at=at_ms)
+        live = (self.tenant, row.uid, self.agent_of(number))
+        self.learn().live[live] = self._live(live) - {number}
+
+    def defaults_of(self, number: int) -> SessionDefaults | None:
+        view = self.view
+        return (
+            view.base.session_defaults.get(number)
+            or view.pending.session_defaults.get(number)
+            or self.learned.session_defaults.get(number)
+        )
 
     def agent_of(self, number: int) -> str:
         view = self.view
@@ -199,33 +233,39 @@ class Building:
 
     def live_sessions(self, agent: str) -> list[int]:
         """The live sessions that the caller's uid opened for `agent`."""
-        key = (self.tenant, self.uid, agent)
-        view = self.view
-        numbers = (
-            view.base.live.get(key, frozenset())
-            | view.pending.live.get(key, frozenset())
-            | self.learned.live.get(key, frozenset())
-        )
-        rows = ((number, self.session(number)) for number in numbers)
-        return [number for number, row in rows if row.closed_at < 0 and not self.is_stale(row)]
+        return sorted(number for number in self._live((self.tenant, self.uid, agent)) if self._is_live(number))
+
+    def _is_live(self, number: int) -> bool:
+        row = self.session(number)
+        return row.closed_at < 0 and not self.is_stale(row)
+
+    def _live(self, key: LiveKey) -> frozenset[int]:
+        """The sessions of a key that were not closed; some may be stale."""
+        for level in (self.learned, self.view.pending, self.view.base):
+            found = level.live.get(key)
+            if found is not None:
+                return found
+        return frozenset()
 
     def open_session(
         self,
-        agent: str,
-        key: str,
-        key_hash: bytes,
+        key: NaturalKey,
         opened_at: int,
-        producer: int,
-        particulars: bytes | None,
+        defaults: SessionDefaults | None = None,
     ) -> tuple[int, SessionRow]:
         """A new session with its drafts; `(number, row)`."""
+        agent = key.agent
         view = self.view
         view.numbers.session += 1
         number = view.numbers.session
         tsid = view.new_tsid()
-        plain = [(int(Part.NAME), key.encode())]
-        if particulars is not None:
-            plain.append((int(Part.PARTICULARS), particulars))
+        plain = [(int(Part.NAME), key.plaintext)]
+        producer = defaults.producer if defaults is not None else 0
+        if defaults is not None:
+            self.learn().session_defaults[number] = defaults
+            if defaults.project is not None or defaults.subject is not None:
+                given = Particulars(project=defaults.project, subject=defaults.subject)
+                plain.append((int(Part.PARTICULARS), encode(given)))
         row = SessionRow(tsid, opened_at, opened_at, -1, self.next_seq, self.tenant, 0, 1, self.uid)
         self.add(
             Draft(
@@ -236,9 +276,9 @@ class Building:
             )
         )
         self._sessions[number] = row
-        self.learned.sessions[self.tenant, agent, key_hash] = number
-        self.learned.session_agents[number] = agent
+        self.learn().sessions[self.tenant, agent, key.hashed] = number
+        self.learn().session_agents[number] = agent
         live = (self.tenant, self.uid, agent)
-        known = view.pending.live.get(live) or view.base.live.get(live, frozenset())
-        self.learned.live[live] = self.learned.live.get(live, known) | {number}
+        # Those that went stale leave here, so that what is held is a day's sessions at most.
+        self.learn().live[live] = frozenset(filter(self._is_live, self._live(live))) | {number}
         return number, row

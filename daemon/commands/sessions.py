@@ -6,41 +6,28 @@ from typing import Any
 
 from daemon.commands.building import Building
 from daemon.decision import Draft
-from daemon.prepare import UNSET, parse_session, parse_time
+from daemon.prepare import UNSET, NaturalKey, parse_session, parse_time
 from daemon.refusal import Reason, Refused
 from daemon.wire.times import format_ms
 from journal import events
 from journal.codes import SessionCause
-from journal.particulars import Particulars, encode
 from journal.tsid import format_tsid
 from projections.rows import SessionRow
+from projections.workingset import SessionDefaults
 
 
 def _at(building: Building, params: Any) -> int:
     return building.view.now_ms if params.at is UNSET else parse_time("at", params.at)[0]
 
 
-def session_open(building: Building, params: Any) -> dict[str, Any]:
+def session_open(building: Building, params: Any, key: NaturalKey) -> dict[str, Any]:
     """Find, reopen or open the session with this natural key. Idempotent on it."""
     building.refuse_in_maintenance()
     at_ms = _at(building, params)
-    number, key_hash = building.find_session(params.agent, params.key) if building.tenant else (0, b"")
+    number = building.find_session(key) if building.tenant else 0
     if not number:
         building.begin_tenant()
-        _, key_hash = building.find_session(params.agent, params.key)
-        producer = 0
-        if params.producer is not UNSET:
-            p = params.producer
-            producer = building.producer(p.agent, p.model, p.version, p.extractor)
-        particulars = None
-        if params.project is not UNSET or params.subject is not UNSET:
-            particulars = encode(
-                Particulars(
-                    project=None if params.project is UNSET else params.project,
-                    subject=None if params.subject is UNSET else params.subject,
-                )
-            )
-        number, row = building.open_session(params.agent, params.key, key_hash, at_ms, producer, particulars)
+        _, row = building.open_session(key, at_ms, _defaults(building, params))
         return _opened(row, created=True, reopened=False)
     row = building.session(number)
     if row.closed_at >= 0 or building.is_stale(row):
@@ -49,6 +36,20 @@ def session_open(building: Building, params: Any) -> dict[str, Any]:
     if at_ms > row.last_at:
         building.add(Draft(events.SessionTouched(number=number, at=at_ms)))
     return _opened(row, created=False, reopened=False)
+
+
+def _defaults(building: Building, params: Any) -> SessionDefaults | None:
+    """What the session gives to its writes, None when the caller named nothing."""
+    if params.producer is UNSET and params.project is UNSET and params.subject is UNSET:
+        return None
+    producer, names_model = 0, False
+    if params.producer is not UNSET:
+        stamp = params.producer
+        producer = building.producer(stamp.agent, stamp.model, stamp.version, stamp.extractor)
+        names_model = stamp.model is not None
+    project = None if params.project is UNSET else params.project
+    subject = None if params.subject is UNSET else params.subject
+    return SessionDefaults(producer, names_model, project, subject)
 
 
 def _opened(row: SessionRow, *, created: bool, reopened: bool) -> dict[str, Any]:
@@ -72,5 +73,5 @@ def session_close(building: Building, params: Any) -> dict[str, Any]:
     if row.closed_at >= 0:
         return {"closed_at": format_ms(row.closed_at), "already_closed": True}
     at_ms = _at(building, params)
-    building.add(Draft(events.SessionClosed(number=number, at=at_ms)))
+    building.close_session(number, at_ms)
     return {"closed_at": format_ms(at_ms), "already_closed": False}

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 from daemon.caller import Caller
 from daemon.commands import lifecycle, remember, sessions, tombstones
 from daemon.commands.building import Building
-from daemon.commands.creation import Prepared
 from daemon.commands.keys import answer_keyed, keyed_draft
-from daemon.prepare import UNSET, invalid, key_hash, request_digest
+from daemon.commands.preparation import Prepared
+from daemon.commands.preparation import prepare as prepare_memory
+from daemon.prepare import UNSET, NaturalKey, invalid, key_hash, natural_key, request_digest
 from daemon.refusal import Refused
 
 Decide = Callable[[Building, Any], dict[str, Any]]
@@ -18,7 +19,6 @@ Decide = Callable[[Building, Any], dict[str, Any]]
 _DECIDE: dict[str, Decide] = {
     "forget": tombstones.forget,
     "recover": tombstones.recover,
-    "session_open": sessions.session_open,
     "session_close": sessions.session_close,
     "lifecycle": lifecycle.lifecycle,
 }
@@ -40,12 +40,13 @@ class PreparedWrite(NamedTuple):
     memory: Prepared | None = None
     items: tuple[Prepared | Refused, ...] = ()
     keyed: Keyed | None = None
+    session_key: NaturalKey | None = None
 
 
 def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes) -> PreparedWrite:
     """Everything about a write that needs no store. Raises Refused."""
     if verb == "remember":
-        return PreparedWrite(verb, tenant, params, memory=remember.prepare(params, tenant, caller.via, hash_key))
+        return PreparedWrite(verb, tenant, params, memory=prepare_memory(params, tenant, caller.via, hash_key))
     keyed = None
     if verb == "remember_many" and not params.atomic and params.idempotency_key is not UNSET:
         raise invalid("idempotency_key", "a batch has a key only when it is atomic; its items have their own")
@@ -54,14 +55,20 @@ def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes
     items: tuple[Prepared | Refused, ...] = ()
     if verb == "remember_many":
         items = _prepare_items(params, tenant, caller, hash_key)
-    return PreparedWrite(verb, tenant, params, items=items, keyed=keyed)
+    session_key = None
+    if verb == "session_open":
+        session_key = natural_key(hash_key, tenant, params.agent, params.key)
+    return PreparedWrite(verb, tenant, params, items=items, keyed=keyed, session_key=session_key)
 
 
 def _prepare_items(params: Any, tenant: str, caller: Caller, hash_key: bytes) -> tuple[Prepared | Refused, ...]:
     prepared: list[Prepared | Refused] = []
     for index, item in enumerate(params.items):
+        if isinstance(item, Refused):
+            prepared.append(item)
+            continue
         try:
-            prepared.append(remember.prepare(item, tenant, caller.via, hash_key))
+            prepared.append(prepare_memory(item, tenant, caller.via, hash_key))
         except Refused as refused:
             refused.data["index"] = index
             if params.atomic:
@@ -81,9 +88,12 @@ def decide(building: Building, write: PreparedWrite) -> dict[str, Any]:
             return answer_keyed(building.view, seq, keyed.digest)
     if write.verb == "remember_many":
         result = _decide_items(building, write.items)
+    elif write.session_key is not None:
+        result = sessions.session_open(building, write.params, write.session_key)
     else:
         result = _DECIDE[write.verb](building, write.params)
-    if keyed is not None and building.tenant:
+    if keyed is not None:
+        building.begin_tenant()
         about = tuple(building.kinds) or _about(write)
         building.add(keyed_draft(keyed.key, keyed.digest, result, about))
     return result

@@ -9,6 +9,7 @@ from typing import Any
 from daemon.prepare import UNSET
 from daemon.wire import results as r
 from daemon.wire.times import format_ms
+from journal.keycheck import check_keys
 from journal.record import Head
 from journal.store import Store
 from journal.verify import verify_log
@@ -21,9 +22,12 @@ def audit(store: Store, projections: ProjectionStore, params: Any) -> r.AuditRes
     head = store.log.head()
     to_seq = head.seq if params.to_seq is UNSET else min(params.to_seq, head.seq)
     checked = verify_log(store.log, from_seq, to_seq)
-    findings = [r.FindingOut(code=f.code, seq=f.seq, what=f.what, action=f.action) for f in checked.findings]
+    found = list(checked.findings)
+    if not found:
+        found += check_keys(store.log, store.vault)
+    findings = [r.FindingOut(code=f.code, seq=f.seq, what=f.what, action=f.action) for f in found]
     digests: dict[str, str] = {}
-    if not findings:
+    if not checked.findings:
         digests = projections.digests()
         if params.rebuild:
             findings += _compare(store, projections)

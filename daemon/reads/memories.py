@@ -75,7 +75,7 @@ def _shown(reading: Reading, tsid: int, row: MemoryRow, show: Show) -> Any:
     try:
         record, event = reading.genesis(row)
     except DamagedRecord:
-        return _damaged(tsid, row, "journal record")
+        return _damaged(reading, tsid, row, "journal record")
     if is_purged(row):
         return _purged(reading, row, record, event)
     try:
@@ -84,9 +84,9 @@ def _shown(reading: Reading, tsid: int, row: MemoryRow, show: Show) -> Any:
     except PartUnreadable as error:
         if error.state == "purged":
             return _purged(reading, row, record, event)
-        return _damaged(tsid, row, "sealed part", record)
+        return _damaged(reading, tsid, row, "sealed part", record)
     except DamagedRecord:
-        return _damaged(tsid, row, "journal record", record)
+        return _damaged(reading, tsid, row, "journal record", record)
     return show(reading, tsid, row, record, event, text, particulars)
 
 
@@ -99,7 +99,7 @@ def _particulars(reading: Reading, row: MemoryRow, event: events.MemoryCreated) 
     return reading.particulars(getattr(later, "parts", ()))
 
 
-def _damaged(tsid: int, row: MemoryRow, what: str, record: Record | None = None) -> r.DamagedMemory:
+def _damaged(reading: Reading, tsid: int, row: MemoryRow, what: str, record: Record | None = None) -> r.DamagedMemory:
     return r.DamagedMemory(
         id=memory_ref(row.kind, tsid),
         kind=Kind(row.kind).wire,
@@ -107,6 +107,7 @@ def _damaged(tsid: int, row: MemoryRow, what: str, record: Record | None = None)
         damaged=True,
         what=what,
         at=format_ms(record.at_ms) if record is not None else None,
+        address=r.Address(epoch=reading.store.epoch, seq=row.seq),
     )
 
 
@@ -280,7 +281,7 @@ def partition_name(reading: Reading, number: int) -> str:
 def list_memories(reading: Reading, params: Any) -> r.ListResult:
     """Memories by selection, in id order. Without a status the active ones."""
     sel = params.sel
-    key = repr((reading.tenant_name, sel, params.full))
+    key = repr((reading.tenant_names, sel, params.full))
     after, head_seq = decode_cursor(params.cursor, key, reading.state.head.seq)
     wanted = _Wanted(sel, head_seq)
     page: list[Any] = []
@@ -341,7 +342,7 @@ class _Wanted:
 
 def _candidates(reading: Reading, sel: Any) -> Iterator[tuple[int, MemoryRow]]:
     """The tenant's memories in id order, narrowed to a session where one is named."""
-    if not reading.tenant:
+    if not reading.tenants:
         return
     if sel is not UNSET and sel.session is not UNSET:
         number = reading.session_number(parse_session("sel.session", sel.session))

@@ -74,6 +74,12 @@ class Operator:
                 r.FindingOut(code="write_failed", seq=head.seq, what="a write to the journal failed", action="restart")
             )
         findings += [r.FindingOut(code=f.code, seq=f.seq, what=f.what, action=f.action) for f in store.findings]
+        findings += [
+            r.FindingOut(
+                code="projection_damaged", seq=None, what=name, action="restart: the projections are folded anew"
+            )
+            for name in sorted(service.projections.damaged)
+        ]
         health = "degraded" if findings else "ok"
         if service.writer.failed is not None:
             health = "failed"

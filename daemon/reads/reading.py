@@ -1,6 +1,7 @@
-"""One question's view of the store: the projection snapshot first, the journal second, one tenant.
+"""One question's view of the store: the projection snapshot first, the journal second, its tenants.
 
-Invariant: everything it returns belongs to its tenant; unknown and foreign look the same.
+Invariant: everything it returns belongs to one of its tenants; unknown and foreign look the same. No edge and
+no session crosses tenants, so a question about one thing stays with that thing's tenant.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from projections.workingset import WorkingSet
 
 
 class Reading:
-    """Reads for one tenant over one snapshot. Not shared between threads."""
+    """Reads for its tenants over one snapshot. Not shared between threads."""
 
     def __init__(
         self,
@@ -34,7 +35,7 @@ class Reading:
         state: State,
         journal_txn: lmdb.Transaction,
         names_known: WorkingSet,
-        tenant_name: str,
+        tenant_names: tuple[str, ...],
         now_ms: int,
         content: bool,
     ) -> None:
@@ -43,16 +44,17 @@ class Reading:
         self.now_ms = now_ms
         self.content = content
         self.names = names_known
-        self.tenant_name = tenant_name
-        self.tenant = names_known.tenant_numbers.get(tenant_name, 0)
+        self.tenant_names = tenant_names
+        numbers = (names_known.tenant_numbers.get(name, 0) for name in tenant_names)
+        self.tenants = frozenset(number for number in numbers if number)
         self._txn = journal_txn
 
     def memory(self, tsid: int, kind: int | None = None) -> MemoryRow | None:
-        """The memory, when it is this tenant's and of that kind."""
-        if not self.tenant:
+        """The memory, when it is a tenant's of ours and of that kind."""
+        if not self.tenants:
             return None
         row = self.state.memory(tsid)
-        if row is None or row.tenant != self.tenant or (kind is not None and row.kind != kind):
+        if row is None or row.tenant not in self.tenants or (kind is not None and row.kind != kind):
             return None
         return row
 
@@ -67,7 +69,7 @@ class Reading:
         """The record that created a memory."""
         record = self.record(row.seq)
         event = record.event
-        if not isinstance(event, events.MemoryCreated) or record.tenant != self.tenant:
+        if not isinstance(event, events.MemoryCreated) or record.tenant not in self.tenants:
             raise DamagedRecord(row.seq, "event")
         return record, event
 
@@ -85,7 +87,7 @@ class Reading:
 
     def session(self, number: int) -> SessionRow | None:
         row = self.state.session(number)
-        return row if row is not None and row.tenant == self.tenant else None
+        return row if row is not None and row.tenant in self.tenants else None
 
     def session_number(self, tsid: int) -> int | None:
         number = sessions.number_of(self.state, tsid)
@@ -104,14 +106,14 @@ def reading(
     store: Store,
     projections: ProjectionStore,
     known: WorkingSet,
-    tenant_name: str,
+    tenant_names: tuple[str, ...],
     now_ms: int,
     content: bool,
 ) -> Iterator[Reading]:
     """Open one question's view."""
     with projections.snapshot() as snapshot, store.env.read() as journal_txn:
         state = State(snapshot, projections.counters, projections.head)
-        yield Reading(store, state, journal_txn, known, tenant_name, now_ms, content)
+        yield Reading(store, state, journal_txn, known, tenant_names, now_ms, content)
 
 
 def is_purged(row: MemoryRow) -> bool:

@@ -24,7 +24,7 @@ IDLE_MS = 30 * 60_000
 
 def session_list(reading: Reading, params: Any) -> r.SessionsResult:
     """The tenant's sessions, oldest first."""
-    query = repr(("sessions", reading.tenant_name, params.agent, params.open))
+    query = repr(("sessions", reading.tenant_names, params.agent, params.open))
     after, head_seq = decode_cursor(params.cursor, query, reading.state.head.seq)
     page: list[r.SessionListed] = []
     total = 0
@@ -32,7 +32,7 @@ def session_list(reading: Reading, params: Any) -> r.SessionsResult:
     more = False
     for key, _ in reading.state.prefix(tables.SESSIONS, b""):
         number = int.from_bytes(key, "big")
-        row = reading.session(number) if reading.tenant else None
+        row = reading.session(number) if reading.tenants else None
         if row is None or row.owner_seq > head_seq or not _wanted(reading, row, params):
             continue
         total += 1
@@ -126,7 +126,7 @@ def session(reading: Reading, params: Any) -> r.SessionResult:
 
 
 def _page_turns(reading: Reading, params: Any, number: int, result: r.SessionResult) -> None:
-    query = repr(("session", reading.tenant_name, params.session))
+    query = repr(("session", reading.tenant_names, params.session))
     after, head_seq = decode_cursor(params.cursor, query, reading.state.head.seq)
     turns = sessions.turn_ids(reading.state, number)
     page = turns[after : after + params.limit]

@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from daemon import limits
 from daemon.wire.vocabulary import (
+    Agent,
     ChainHex,
     Correlation,
     Cursor,
@@ -79,7 +80,7 @@ class ExternalIn(Closed, frozen=True, kw_only=True):
 class SessionKeyIn(Closed, frozen=True, kw_only=True):
     """A session by its natural key; it is opened if there is none."""
 
-    agent: Name
+    agent: Agent
     key: SessionKeyText
 
 
@@ -233,7 +234,7 @@ class RecoverParams(WriteParams, frozen=True, kw_only=True):
 
 
 class SessionOpenParams(WriteParams, frozen=True, kw_only=True):
-    agent: Name
+    agent: Agent
     key: SessionKeyText
     project: Name | UnsetType = UNSET
     subject: Name | UnsetType = UNSET
@@ -247,7 +248,7 @@ class SessionCloseParams(WriteParams, frozen=True, kw_only=True):
 
 
 class SessionsParams(PagedParams, frozen=True, kw_only=True):
-    agent: Name | UnsetType = UNSET
+    agent: Agent | UnsetType = UNSET
     open: bool | UnsetType = UNSET
 
 

@@ -20,32 +20,19 @@ from daemon import limits
 from daemon.refusal import Reason, Refused
 from daemon.wire import params as p
 from daemon.wire import vocabulary as words
+from daemon.wire.batch import decode_apart
+from daemon.wire.checks import check_params, index_of, invalid, parameter_of
 from daemon.wire.verbs import VERBS, Verb
 
 RequestId = int | str
+Trail = Union[tuple["Trail", "str | int"], None]  # noqa: UP007
+"""The way to a value from the outside: its last step, behind the way to what holds it."""
 _MIN_ID, _MAX_ID = -(1 << 63), (1 << 63) - 1
 _IntId = Annotated[int, Meta(ge=_MIN_ID, le=_MAX_ID)]
 _StrId = Annotated[str, Meta(max_length=limits.REQUEST_ID)]
-_FLOAT32_MAX = 3.4028234663852886e38
-_ENVELOPE = frozenset({"jsonrpc", "id", "method", "params"})
 _PATH = re.compile(r" - at `\$(.*)`\Z", re.DOTALL)
 _FIELD = re.compile(r"(unknown|required) field `(.*)`\Z", re.DOTALL)
 _BOUND = re.compile(r"(?:length )?(?:<=|>=) (-?[0-9.]+)")
-_ITEM = re.compile(r"\.items\[([0-9]+)\]")
-_INDEX = re.compile(r"\[[^\]]*\]")
-_TIMES = frozenset(
-    {
-        "at",
-        "occurred_at",
-        "valid_from",
-        "valid_to",
-        "created_at",
-        "since",
-        "until",
-        "as_of",
-        "as_known_at",
-    }
-)
 _ALLOWED: dict[str, tuple[str, ...]] = {
     "kind": get_args(words.KindWord),
     "kinds": get_args(words.KindWord),
@@ -91,7 +78,29 @@ def _envelope(verb: Verb) -> type[msgspec.Struct]:
 _ENVELOPES = {_envelope(verb): verb for verb in VERBS.values()}
 _FAST: Any = msgspec.json.Decoder(Union[tuple(_ENVELOPES)])  # noqa: UP007
 _PARAMS: dict[str, Any] = {verb.name: msgspec.json.Decoder(verb.params) for verb in VERBS.values()}
-_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ID: Any = msgspec.json.Decoder(_IntId | _StrId)
+_TEXT = msgspec.json.Decoder(str)
+_MAX_DIGITS = 4300  # what Python's own reading of a number takes
+_LOOKED_AT_VALUES = 200_000
+_TORN = re.compile("[\ud800-\udfff]")
+
+
+class _Loose(msgspec.Struct, gc=False):
+    """The parts of a request as they stand in the line, unread."""
+
+    jsonrpc: msgspec.Raw = msgspec.Raw(b"null")
+    id: msgspec.Raw = msgspec.Raw(b"null")
+    method: msgspec.Raw = msgspec.Raw(b"null")
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Strict(_Loose, forbid_unknown_fields=True, gc=False):
+    """The same, and nothing else."""
+
+
+_WELL_FORMED = msgspec.json.Decoder(msgspec.Raw)
+_LOOSE = msgspec.json.Decoder(_Loose)
+_STRICT = msgspec.json.Decoder(_Strict)
 
 
 def decode_request(line: bytes) -> Request:
@@ -108,69 +117,26 @@ def decode_request(line: bytes) -> Request:
     return Request(found.id, verb, found.params)
 
 
-# --- what msgspec can't say ----------------------------------------------------------------------
-
-
-def check_params(params: p.Closed) -> None:
-    """The limits in bytes, and those that hang together. Raises Refused."""
-    if isinstance(params, p.RememberItem):
-        _check_item(params, {})
-    elif isinstance(params, p.RememberManyParams):
-        for index, item in enumerate(params.items):
-            _check_item(item, {"index": index})
-    elif isinstance(params, p.GetParams):
-        limit = limits.IDS_PER_GET_WITH_PROVENANCE
-        if params.include and len(params.ids) > limit:
-            raise _invalid("ids", "too many ids with provenance", limit=limit)
-    if isinstance(params, p.WriteParams) and isinstance(params.idempotency_key, str):
-        _check_key(params.idempotency_key, {})
-
-
-def _check_item(item: p.RememberItem, where: dict[str, Any]) -> None:
-    text = item.text
-    if len(text) * 4 > limits.TEXT_BYTES and len(text.encode()) > limits.TEXT_BYTES:
-        raise Refused(Reason.TOO_LARGE, "the text is too large", parameter="text", limit=limits.TEXT_BYTES, **where)
-    if isinstance(item.idempotency_key, str):
-        _check_key(item.idempotency_key, where)
-    if isinstance(item.vector, msgspec.Struct) and not all(abs(x) <= _FLOAT32_MAX for x in item.vector.values):
-        raise _invalid("vector.values", "a value is out of the range of float32", **where)
-    if isinstance(item.metadata, msgspec.Raw):
-        metadata = bytes(item.metadata)
-        if not metadata.startswith(b"{"):
-            raise _invalid("metadata", "metadata is an object", **where)
-        if len(metadata) > limits.METADATA_BYTES:
-            raise _invalid("metadata", "metadata is too long", limit=limits.METADATA_BYTES, **where)
-
-
-def _check_key(key: str, where: dict[str, Any]) -> None:
-    limit = limits.IDEMPOTENCY_KEY_BYTES
-    if len(key.encode()) > limit:
-        raise _invalid("idempotency_key", "the key is too long", limit=limit, **where)
-
-
-def _invalid(parameter: str, message: str, **data: Any) -> Refused:
-    return Refused(Reason.INVALID_INPUT, message, parameter=parameter, **data)
-
-
 # --- the slow way --------------------------------------------------------------------------------
 
 
 def _decode_slowly(line: bytes) -> Request:
-    found = _parse(line)
-    request_id = _usable_id(found)
-    if not isinstance(found, dict):
+    """Well-formed JSON is msgspec's to explain, whatever it holds: a number of thousands of digits, millions of
+    values. It costs no more than the fast way, so that nobody else waits for a line that is refused."""
+    try:
+        line.decode()
+        _WELL_FORMED.decode(line)
+        found = _LOOSE.decode(line)
+    except msgspec.ValidationError:
         _reject(None, Reason.INVALID_REQUEST, "a request is one JSON object")
+    except (ValueError, RecursionError):
+        _explain_malformed(line)
+    request_id = _usable_id(found.id)
     if request_id is None:
         _reject(None, Reason.INVALID_REQUEST, "a request has an id: a string or an integer", parameter="id")
-    verb = _check_envelope(request_id, found)
-    params = found.get("params", {})
-    if not isinstance(params, dict):
-        _reject(request_id, Reason.INVALID_REQUEST, "params is an object", parameter="params")
-    for parameter, message in _unspeakable(params, ""):
-        raise Rejected(request_id, _invalid(_parameter(parameter), message, **_index(parameter)))
+    verb = _check_envelope(request_id, line, found)
     try:
-        raw = _RAW_FIELDS.decode(line).get("params", b"{}")
-        typed = _PARAMS[verb.name].decode(raw)
+        typed = _decode_params(verb, found.params)
         check_params(typed)
     except msgspec.ValidationError as error:
         raise Rejected(request_id, explain(str(error))) from None
@@ -181,69 +147,105 @@ def _decode_slowly(line: bytes) -> Request:
     return Request(request_id, verb, typed)
 
 
-def _parse(line: bytes) -> Any:
+def _decode_params(verb: Verb, raw: msgspec.Raw) -> p.Closed:
+    """Raises msgspec.ValidationError, Refused. In a batch that isn't atomic, an item costs only itself."""
     try:
-        return json.loads(line.decode())
-    except (ValueError, RecursionError):
-        _reject(None, Reason.PARSE_ERROR, "the line is not JSON in UTF-8")
+        decoded: p.Closed = _PARAMS[verb.name].decode(raw)
+    except msgspec.ValidationError:
+        apart = decode_apart(raw, explain) if verb.params is p.RememberManyParams else None
+        if apart is None:
+            raise
+        return apart
+    return decoded
 
 
-def _usable_id(found: Any) -> RequestId | None:
-    request_id = found.get("id") if isinstance(found, dict) else None
-    if isinstance(request_id, bool):
+def _usable_id(raw: msgspec.Raw) -> RequestId | None:
+    try:
+        found: RequestId = _ID.decode(raw)
+    except msgspec.DecodeError:
         return None
-    if isinstance(request_id, int) and _MIN_ID <= request_id <= _MAX_ID:
-        return request_id
-    if isinstance(request_id, str) and len(request_id) <= limits.REQUEST_ID and not _is_torn(request_id):
-        return request_id
-    return None
+    return found
 
 
-def _check_envelope(request_id: RequestId, found: dict[str, Any]) -> Verb:
-    if found.get("jsonrpc") != "2.0":
+def _text(raw: msgspec.Raw) -> str | None:
+    try:
+        return _TEXT.decode(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+def _check_envelope(request_id: RequestId, line: bytes, found: _Loose) -> Verb:
+    if _text(found.jsonrpc) != "2.0":
         _reject(request_id, Reason.INVALID_REQUEST, 'jsonrpc is "2.0"', parameter="jsonrpc")
-    if not found.keys() <= _ENVELOPE:
+    try:
+        _STRICT.decode(line)
+    except msgspec.DecodeError:
         _reject(request_id, Reason.INVALID_REQUEST, "a request has jsonrpc, id, method and params only")
-    method = found.get("method")
-    if not isinstance(method, str):
+    method = _text(found.method)
+    if method is None:
         _reject(request_id, Reason.INVALID_REQUEST, "method is a string", parameter="method")
     verb = VERBS.get(method)
     if verb is None:
         _reject(request_id, Reason.UNKNOWN_METHOD, "there is no such verb")
+    if not bytes(found.params).startswith(b"{"):
+        _reject(request_id, Reason.INVALID_REQUEST, "params is an object", parameter="params")
     return verb
 
 
-def _unspeakable(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Where a lone surrogate, NaN or an infinity stands."""
-    if isinstance(value, str):
-        if _is_torn(value):
-            yield path, "the text has a lone surrogate"
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            yield path, "not a finite number"
-    elif isinstance(value, dict):
-        for name, inner in value.items():
-            if _is_torn(name):
-                yield path, "a name has a lone surrogate"
-            else:
-                yield from _unspeakable(inner, f"{path}.{name}")
-    elif isinstance(value, list):
-        for place, inner in enumerate(value):
-            yield from _unspeakable(inner, f"{path}[{place}]")
+def _explain_malformed(line: bytes) -> NoReturn:
+    """Lone surrogates and NaN are no JSON to msgspec; the standard library reads them and tells where they are.
+
+    It builds every value it reads, while everybody waits: a line of very many values isn't looked at again.
+    """
+    if sum(map(line.count, (b",", b"[", b"{"))) > _LOOKED_AT_VALUES:
+        _reject(None, Reason.PARSE_ERROR, "the line is not JSON in UTF-8")
+    try:
+        found = json.loads(line.decode(), parse_int=_parse_integer)
+    except (ValueError, RecursionError):
+        _reject(None, Reason.PARSE_ERROR, "the line is not JSON in UTF-8")
+    if not isinstance(found, dict):
+        _reject(None, Reason.INVALID_REQUEST, "a request is one JSON object")
+    request_id = found.get("id")
+    if isinstance(request_id, str) and _TORN.search(request_id):
+        request_id = None
+    try:
+        request_id = msgspec.convert(request_id, _IntId | _StrId)
+    except msgspec.ValidationError:
+        _reject(None, Reason.INVALID_REQUEST, "a request has an id: a string or an integer", parameter="id")
+    for path, message in _unspeakable(found.get("params")):
+        raise Rejected(request_id, invalid(parameter_of(path), message, **index_of(path)))
+    _reject(request_id, Reason.PARSE_ERROR, "the line is not JSON")
 
 
-def _is_torn(text: str) -> bool:
-    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
+def _parse_integer(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
 
 
-def _parameter(path: str) -> str:
-    """The name of a parameter from a path: without places, and without the item of a batch."""
-    return _INDEX.sub("", _ITEM.sub("", path, count=1)).lstrip(".") or "params"
+def _unspeakable(params: Any) -> Iterator[tuple[str, str]]:
+    """Where a lone surrogate, NaN or an infinity stands, in the order of the line. Nesting costs no stack."""
+    waiting: list[tuple[Trail, Any]] = [(None, params)]
+    while waiting:
+        trail, value = waiting.pop()
+        if isinstance(value, str):
+            if _TORN.search(value):
+                yield _path(trail), "the text has a lone surrogate"
+        elif isinstance(value, float):
+            if not math.isfinite(value):
+                yield _path(trail), "not a finite number"
+        elif isinstance(value, dict):
+            if any(map(_TORN.search, value)):
+                yield _path(trail), "a name has a lone surrogate"
+            waiting += [((trail, name), inner) for name, inner in reversed(value.items())]
+        elif isinstance(value, list):
+            waiting += [((trail, place), value[place]) for place in reversed(range(len(value)))]
 
 
-def _index(path: str) -> dict[str, int]:
-    item = _ITEM.match(path)
-    return {"index": int(item[1])} if item else {}
+def _path(trail: Trail) -> str:
+    steps: list[str] = []
+    while trail is not None:
+        trail, step = trail
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return "".join(reversed(steps))
 
 
 def explain(message: str) -> Refused:
@@ -251,12 +253,12 @@ def explain(message: str) -> Refused:
     at = _PATH.search(message)
     path = at[1] if at else ""
     what = message[: at.start()] if at else message
-    where = _index(path)
+    where = index_of(path)
     field = _FIELD.search(what)
     if field:
         text = "there is no such parameter" if field[1] == "unknown" else "the parameter is missing"
-        return _invalid(_parameter(f"{path}.{field[2]}"), text, **where)
-    parameter = _parameter(path)
+        return invalid(parameter_of(f"{path}.{field[2]}"), text, **where)
+    parameter = parameter_of(path)
     bound = _BOUND.search(what)
     if bound:
         return _out_of_bounds(parameter, what, float(bound[1]), where)
@@ -270,7 +272,7 @@ def _out_of_bounds(parameter: str, what: str, bound: float, where: dict[str, int
     if parameter == "items" and "<=" in what:
         return Refused(Reason.TOO_LARGE, "the batch is too large", parameter=parameter, limit=limit)
     word = "over" if "<=" in what else "under"
-    return _invalid(parameter, f"the value is {word} its limit", limit=limit, **where)
+    return invalid(parameter, f"the value is {word} its limit", limit=limit, **where)
 
 
 def _unfit(parameter: str, what: str, where: dict[str, int]) -> Refused:
@@ -278,15 +280,12 @@ def _unfit(parameter: str, what: str, where: dict[str, int]) -> Refused:
     if what.startswith("Invalid enum value"):
         allowed = _ALLOWED.get(parameter, _ALLOWED.get(name))
         more = {"allowed": list(allowed)} if allowed else {}
-        return _invalid(parameter, "the value is none of the allowed ones", **more, **where)
+        return invalid(parameter, "the value is none of the allowed ones", **more, **where)
     if "matching regex" in what:
-        text = "the value is blank or not of its form"
-        if name in _TIMES:
-            text = "a time is RFC 3339 with an offset and at most 3 fractional digits"
-        return _invalid(parameter, text, **where)
+        return invalid(parameter, "the value is not of its form", **where)
     if what.startswith("Expected"):
-        return _invalid(parameter, what.replace("`", ""), **where)
-    return _invalid(parameter, "the value is out of range or of the wrong type", **where)
+        return invalid(parameter, what.replace("`", ""), **where)
+    return invalid(parameter, "the value is out of range or of the wrong type", **where)
 
 
 def _reject(request_id: RequestId | None, reason: Reason, message: str, **data: Any) -> NoReturn:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from daemon import limits
+from daemon.wire.forms import Form
 
 KindWord = Literal["raw", "episode", "note", "belief", "value", "goal", "relationship", "drive", "procedure"]
 OriginWord = Literal[
@@ -32,26 +33,24 @@ TenantStateWord = Literal["initializing", "active", "maintenance"]
 DirectionWord = Literal["sources", "dependents"]
 SessionPartWord = Literal["turns", "passes", "derived"]
 
-TIME_PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?([Zz]|[+-][0-9]{2}:[0-9]{2})\Z"
 TENANT_PATTERN = r"^[a-z0-9._-]{1,64}\Z"
-NOT_BLANK = r"\S"
-STAMP_PATTERN = r"(?is)^(?!\s*(latest|unknown|default)?\s*\Z)"
-"""A producer's field: not blank, and none of the words that name nothing."""
-
-Time = Annotated[str, Meta(pattern=TIME_PATTERN, max_length=29)]
+Time = Annotated[str, Meta(max_length=29), Form.TIME.meta]
 TenantName = Annotated[str, Meta(pattern=TENANT_PATTERN)]
 Correlation = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:/@+-]+\Z", max_length=limits.CORRELATION)]
 IdempotencyKey = Annotated[str, Meta(min_length=1, max_length=limits.IDEMPOTENCY_KEY_BYTES)]
-Text = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.TEXT_BYTES)]
-Name = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.NAME)]
-Stamp = Annotated[str, Meta(pattern=STAMP_PATTERN, max_length=limits.NAME)]
-Topic = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.TOPIC)]
-Tag = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.TAG)]
-EntityTypeName = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.ENTITY_TYPE)]
-SessionKeyText = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.KEY)]
-NoteText = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.REASON_AND_NOTE)]
-ExternalId = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.EXTERNAL_ID)]
-FactValue = Annotated[str, Meta(pattern=NOT_BLANK, max_length=limits.FACT_VALUE)]
+Text = Annotated[str, Meta(max_length=limits.TEXT_BYTES), Form.NOT_BLANK.meta]
+Name = Annotated[str, Meta(max_length=limits.NAME), Form.NOT_BLANK.meta]
+Agent = Annotated[str, Form.AGENT.meta]
+"""An agent's name stands open in records, so its characters are few."""
+Stamp = Annotated[str, Form.STAMP.meta]
+"""A producer's field stands open too, and names something."""
+Topic = Annotated[str, Meta(max_length=limits.TOPIC), Form.NOT_BLANK.meta]
+Tag = Annotated[str, Meta(max_length=limits.TAG), Form.NOT_BLANK.meta]
+EntityTypeName = Annotated[str, Meta(max_length=limits.ENTITY_TYPE), Form.NOT_BLANK.meta]
+SessionKeyText = Annotated[str, Meta(max_length=limits.KEY), Form.NOT_BLANK.meta]
+NoteText = Annotated[str, Meta(max_length=limits.REASON_AND_NOTE), Form.NOT_BLANK.meta]
+ExternalId = Annotated[str, Meta(max_length=limits.EXTERNAL_ID), Form.NOT_BLANK.meta]
+FactValue = Annotated[str, Meta(max_length=limits.FACT_VALUE), Form.NOT_BLANK.meta]
 Reference = Annotated[str, Meta(min_length=1, max_length=limits.REFERENCE)]
 Cursor = Annotated[str, Meta(min_length=1, max_length=limits.CURSOR)]
 Limit = Annotated[int, Meta(ge=1, le=limits.LIST_MAX)]

@@ -7,8 +7,8 @@ import json
 
 import structlog
 
+from daemon.failures import refusal_of
 from daemon.logs import configure_logs
-from daemon.server import internal
 
 CANARY = "my secret canary, in words"
 
@@ -23,7 +23,7 @@ def test_content_has_no_way_through() -> None:
         raise ValueError(CANARY)
     except ValueError as error:
         log.exception("failed", exc_info=True)
-        refused = internal("remember", error)
+        refused = refusal_of("remember", error)
     assert CANARY not in refused.message
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert len(lines) == 4 and "canary" not in stream.getvalue()

@@ -98,6 +98,7 @@ def test_envelopes_are_closed(text: bytes, reason: Reason) -> None:
         ({"metadata": [1]}, "metadata"),
         ({"metadata": {"a": "x" * 4096}}, "metadata"),
         ({"metadata": {"a": "\ud800"}}, "metadata.a"),
+        ({"metadata": {"a": json.loads("[" * 64 + "]" * 64)}}, "metadata"),
         ({"idempotency_key": "ä" * 65}, "idempotency_key"),
         ({"foo": 1}, "foo"),
         ({"topic": None}, "topic"),
@@ -125,6 +126,35 @@ def test_too_large_is_for_texts_and_batches() -> None:
     decode_request(line(params={**RAW, "text": "x" * TEXT_BYTES}))
     batch = rejected(line("remember_many", {"items": [RAW] * 1001})).refused
     assert batch.reason is Reason.TOO_LARGE and batch.data["limit"] == 1000
+
+
+def test_metadata_that_a_client_cannot_read_is_refused() -> None:
+    """It stands in answers as it came: one such memory would spoil every list that shows it."""
+    start, end = line(params={**RAW, "metadata": 1})[:-3], b"}}"
+    for metadata in (b'{"a":"\xff"}', b'{"\xff":1}', b'{"a":1e999}', b'{"a":"\xed\xa0\x80"}'):
+        refused = rejected(start + metadata + end).refused
+        assert refused.reason is Reason.INVALID_INPUT and refused.data == {"parameter": "metadata"}
+    for metadata in (
+        b'{"a":"%b"}' % (b"[{" * 500),
+        b'{"a":"\\"%b"}' % (b"[" * 500),
+        b"{" + b'"a":[],' * 300 + b'"b":1}',
+    ):
+        decode_request(start + metadata + end)
+
+
+def test_numbers_of_thousands_of_digits_are_told_with_id_and_parameter() -> None:
+    for method, params, parameter in (("list", {}, "limit"), ("trace", {"id": "a"}, "depth")):
+        text = line(method, {**params, parameter: 1}).replace(b": 1}}", b": " + b"9" * 5000 + b"}}")
+        error = rejected(text)
+        assert error.id == 7 and error.refused.reason is Reason.INVALID_INPUT
+        assert error.refused.data["parameter"] == parameter
+
+
+def test_a_name_as_long_as_a_line_is_told_by_its_beginning() -> None:
+    error = rejected(line(params={**RAW, "x" * 1_000_000: 1}))
+    assert error.refused.data["parameter"] == "x" * 128 + "…"
+    nested = rejected(line(params={**RAW, "y" * 1_000_000: [[float("nan")]] * 10_000}))
+    assert nested.refused.data["parameter"] == "y" * 128 + "…"
 
 
 def test_a_batch_names_the_item() -> None:

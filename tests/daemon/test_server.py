@@ -13,6 +13,7 @@ import socket
 import stat
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pytest
 
 from daemon.call import Call
 from daemon.caller import Caller
-from daemon.limits import LINE_BYTES, PIPELINED
+from daemon.limits import LINE_BYTES, PIPELINED, PIPELINED_BYTES
 from daemon.peers import PeerEntry, Peers
 from daemon.server import Server, bind_listener
 from daemon.wire.results import DescribeResult, ForgetResult, Result
@@ -34,6 +35,8 @@ class Counting:
     def __init__(self) -> None:
         self.gate = threading.Event()
         self.gate.set()
+        self.audit_gate = threading.Event()
+        self.audit_gate.set()
         self.seen: list[str] = []
         self.deliver: Any = None
         self.big = 0
@@ -51,10 +54,15 @@ class Counting:
         self._queue.put(call)
 
     def read(self, method: str, params: Any, caller: Caller) -> Result:
+        if method == "audit":
+            self.audit_gate.wait()
+        if method == "status":
+            return DescribeResult(params={}, result={"torn": "\ud800"})
         return DescribeResult(params={"seen": len(self.seen), "via": caller.via.wire}, result={"x": "x" * self.big})
 
     def stop(self) -> None:
         self.gate.set()
+        self.audit_gate.set()
         self._queue.put(None)
         self._thread.join()
 
@@ -62,8 +70,9 @@ class Counting:
 class Running:
     """A server on a loop in a thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **bounds: Any) -> None:
         self.path = path
+        self.bounds = {"half_line_s": 0.5, "stuck_s": 0.5, **bounds}
         self.service = Counting()
         self.peers = Peers(())
         self.loop = asyncio.new_event_loop()
@@ -72,7 +81,7 @@ class Running:
         asyncio.run_coroutine_threadsafe(self._start(), self.loop).result(10)
 
     async def _start(self) -> None:
-        self.server = Server(self.peers, half_line_s=0.5, stuck_s=0.5)
+        self.server = Server(self.peers, **self.bounds)
         self.service.deliver = self.server.deliver
         await self.server.start(bind_listener(self.path, None), self.service)
 
@@ -84,6 +93,7 @@ class Running:
 
     def stop(self) -> None:
         self.service.gate.set()
+        self.service.audit_gate.set()
         asyncio.run_coroutine_threadsafe(self.server.stop(5), self.loop).result(10)
         self.service.stop()
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -91,11 +101,19 @@ class Running:
         self.loop.close()
 
 
+@contextmanager
+def serving(path: Path, **bounds: Any) -> Iterator[Running]:
+    found = Running(path, **bounds)
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
-    found = Running(tmp_path / "s")
-    yield found
-    found.stop()
+    with serving(tmp_path / "s") as found:
+        yield found
 
 
 def request(number: int, method: str, **params: Any) -> bytes:
@@ -185,6 +203,78 @@ def test_a_client_that_does_not_read_is_dropped(running: Running) -> None:
         else:
             pytest.fail("it was never dropped")
     stuck.close()
+
+
+def test_over_the_bytes_in_flight_a_request_is_told_overloaded_and_room_comes_back(tmp_path: Path) -> None:
+    with serving(tmp_path / "s", in_flight_bytes=1_000_000) as running:
+        running.service.gate.clear()
+        line = request(1, "forget", id="a", note="x" * 1000)
+        first, second = running.connect(), running.connect()
+        first.sendall(line * 400)
+        with second.makefile("rb") as lines:
+            while running.server._in_flight_bytes < 400 * len(line):
+                second.sendall(request(0, "head"))
+                assert json.loads(lines.readline())["id"] == 0
+            second.sendall(line * 400)  # together they are more than there is room for
+            refused = json.loads(lines.readline())["error"]["data"]
+            assert (refused["reason"], refused["retryable"]) == ("overloaded", True) and refused["retry_after_ms"] > 0
+            running.service.gate.set()
+            answers = [json.loads(lines.readline()) for _ in range(399)]
+        assert 0 < sum("result" in answer for answer in answers) < 400
+        assert ["result" in answer for answer in ask_all(first, b"")] == [True] * 400
+        assert ["result" in answer for answer in ask_all(second, line)] == [True]
+    assert running.server._in_flight_bytes == 0
+
+
+def test_what_one_client_has_in_flight_is_bounded_in_bytes(running: Running) -> None:
+    """It is not refused: the daemon stops reading, and goes on when answers have left."""
+    running.service.gate.clear()
+    client = running.connect()
+    line = request(1, "forget", id="a")
+    line = line[:-1] + b" " * (LINE_BYTES // 4 - len(line)) + b"\n"
+    sender = threading.Thread(target=client.sendall, args=(line * 24,))
+    sender.start()
+    other = running.connect()
+    with other, other.makefile("rb") as lines:
+        most = turns_since = 0
+        while turns_since < 500:  # far more turns of the loop than it takes to read all that is sent
+            other.sendall(request(1, "head"))
+            lines.readline()
+            most = max(most, running.server._in_flight_bytes)
+            turns_since += most >= PIPELINED_BYTES
+    assert most < PIPELINED_BYTES + LINE_BYTES
+    assert sender.is_alive()
+    running.service.gate.set()
+    sender.join()
+    assert len(ask_all(client, b"")) == 24
+
+
+def test_when_too_much_waits_those_who_hold_the_most_are_dropped(tmp_path: Path) -> None:
+    with serving(tmp_path / "s", held_bytes=4_000_000, half_line_s=60.0) as running:
+        modest, greedy = running.connect(), running.connect()
+        modest.sendall(b"x" * 100_000)
+        greedy.sendall(b"x" * 5_000_000)
+        with greedy, suppress(ConnectionResetError):
+            assert greedy.recv(1) == b""
+        modest.sendall(b"\n" + request(1, "head"))
+        assert [answer["id"] for answer in ask_all(modest, b"")] == [None, 1]
+
+
+def test_an_audit_is_in_nobodys_way(running: Running) -> None:
+    running.service.audit_gate.clear()
+    auditors = [running.connect() for _ in range(4)]
+    for client in auditors:
+        client.sendall(request(1, "audit"))
+    assert ask_all(running.connect(), request(2, "head"))[0]["id"] == 2
+    running.service.audit_gate.set()
+    assert all("result" in ask_all(client, b"")[0] for client in auditors)
+
+
+def test_an_answer_that_cannot_be_written_costs_only_itself(running: Running) -> None:
+    data = request(1, "forget", id="a") + request(2, "status") + request(3, "head")
+    answers = {answer["id"]: answer for answer in ask_all(running.connect(), data)}
+    assert answers[2]["error"]["data"]["reason"] == "internal"
+    assert "result" in answers[1] and "result" in answers[3]
 
 
 def test_roles_and_tenants_are_those_of_the_peer_now(running: Running) -> None:

@@ -203,3 +203,18 @@ def test_after_a_failed_commit_nothing_is_written(tmp_path: Path) -> None:
     assert get(env, b"a") is None
     env.close()
     assert os.path.getsize(tmp_path / "env" / "data.mdb") <= 1 << 16
+
+
+def test_a_disk_that_takes_no_more_while_opening_is_no_damage(tmp_path: Path) -> None:
+    """The file is there with its two first pages; the commit that makes the databases would add to it."""
+    Environment.open(tmp_path / "full", (), durable=True).close()
+    script = (
+        "import resource, signal, sys; from pathlib import Path; from journal.environment import Environment\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
+        "try: Environment.open(Path(sys.argv[1]), ('rows',), durable=True)\n"
+        "except Exception as error: print(type(error).__name__)\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", script, str(tmp_path / "full")]
+    child = subprocess.run(command, cwd=root, capture_output=True, check=True, text=True)
+    assert child.stdout == "StoreIO\n"

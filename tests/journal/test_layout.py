@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,16 @@ def test_paths_open_to_others_and_symlinks_are_refused(tmp_path: Path) -> None:
 
 def test_boot_id_has_16_bytes() -> None:
     assert len(read_boot_id()) == 16
+
+
+def test_a_lock_that_the_system_has_no_room_for_is_not_called_unsafe(tmp_path: Path) -> None:
+    script = (
+        "import resource, sys; from pathlib import Path; from journal.layout import StoreLock\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))\n"
+        "try: StoreLock.take(Path(sys.argv[1]))\n"
+        "except Exception as error: print(type(error).__name__)\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", script, str(tmp_path / "lock")]
+    child = subprocess.run(command, cwd=root, capture_output=True, check=True, text=True)
+    assert child.stdout == "StoreIO\n"

@@ -10,7 +10,7 @@ import lmdb
 import pytest
 
 from journal.environment import Environment
-from journal.errors import DamagedStore
+from journal.errors import DamagedStore, StoreIO
 from journal.preflight import check_data_file
 from tests.journal.making import append_memories, open_journal
 
@@ -84,4 +84,10 @@ def test_what_is_no_lmdb_file_is_refused(tmp_path: Path, content: bytes) -> None
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DamagedStore):
+        check_data_file(tmp_path / "data.mdb")
+
+
+def test_a_file_that_cannot_be_read_now_is_not_called_damaged(tmp_path: Path) -> None:
+    (tmp_path / "data.mdb").symlink_to("/proc/self/mem")  # opens, and answers a read at 0 with EIO
+    with pytest.raises(StoreIO):
         check_data_file(tmp_path / "data.mdb")

@@ -12,6 +12,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from journal.errors import StoreIO
 from journal.log import Log, MetaState, sealed_key
 from journal.record import encode_body, encode_value, seq_key
 from journal.verify import Progress, Verification, verify_in_child, verify_log, verify_state, walk_log
@@ -176,3 +177,10 @@ def test_pages_in_disorder_are_a_finding_and_never_the_end_of_this_process(tmp_p
             codes.update(finding.code for finding in verify_in_child(tmp_path).findings)
     assert "child_died" in codes
     assert "child_failed" not in codes
+
+
+def test_a_journal_that_cannot_be_read_now_is_no_finding(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal" / "data.mdb").symlink_to("/proc/self/mem")  # opens, and answers a read at 0 with EIO
+    with pytest.raises(StoreIO):
+        verify_in_child(tmp_path)

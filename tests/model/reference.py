@@ -62,6 +62,8 @@ class Memory:
     strength: float = 1.0
     forgotten_at: int | None = None
     flagged_by: set[Name] = field(default_factory=set)
+    project: str | None = None
+    producer: dict[str, str] = field(default_factory=dict)
 
     @property
     def status(self) -> str:
@@ -80,6 +82,7 @@ class Session:
     activation: int = 1
     turns: list[Name] = field(default_factory=list)
     others: list[Name] = field(default_factory=list)
+    defaults: dict[str, Any] = field(default_factory=dict)
 
     def state(self, now_ms: int) -> str:
         if self.closed_at is not None:
@@ -125,7 +128,7 @@ class Reference:
         if key is not None and key in work.keys:
             return _repeated(work.keys[key], verb, args)
         answer = self._verbs[verb](work, args, now_ms)
-        begun = before is not None or work != Tenant()
+        begun = before is not None or key is not None or work != Tenant()
         if begun:
             if key is not None:
                 work.keys[key] = (verb, args, answer)
@@ -152,14 +155,15 @@ class Reference:
         sources = [_resolved(tenant, ref, earlier) for ref in args.get("derived_from", [])]
         sources = list(dict.fromkeys(sources))
         kind, role = args["kind"], args.get("role")
-        origin = args["origin"] if "origin" in args else ROLE_ORIGIN[role]
+        origin: str = args["origin"] if "origin" in args else ROLE_ORIGIN[str(role)]
         _check_lineage(tenant, kind, origin, sources)
-        producer = args.get("producer", {})
-        if origin == "stated" and "model" in producer and not (kind == "raw" and role == "user"):
-            _check_stated(tenant, args["text"], sources)
         if origin != "seeded" and tenant.state == "initializing":
             tenant.state = "active"
-        session, notes = self._attach(tenant, args.get("session"), producer.get("agent"), now_ms)
+        session, notes = self._attach(tenant, args.get("session"), args.get("producer", {}).get("agent"), now_ms)
+        given = {**(session.defaults if session else {}), **args}
+        producer = given.get("producer", {})
+        if origin == "stated" and "model" in producer and not (kind == "raw" and role == "user"):
+            _check_stated(tenant, args["text"], sources)
         is_turn = _is_turn(kind, args.get("subtype"), session, "session" in args)
         name = self._fresh("m")
         turn = None
@@ -168,7 +172,9 @@ class Reference:
             (session.turns if is_turn else session.others).append(name)
             turn = len(session.turns) if is_turn else None
         owner = None if session is None else session.name
-        tenant.memories[name] = Memory(name, kind, args["text"], origin, role, sources, owner, turn)
+        memory = Memory(name, kind, args["text"], origin, role, sources, owner, turn)
+        memory.project, memory.producer = given.get("project"), producer
+        tenant.memories[name] = memory
         return {"id": name, "duplicate": False, "session": owner, "turn": turn, "notes": notes}
 
     def _attach(
@@ -240,6 +246,8 @@ class Reference:
         _refuse_in_maintenance(tenant)
         found = _by_key(tenant, args["agent"], args["key"])
         session = found or self._begin(tenant, args["agent"], args["key"], now_ms)
+        if found is None:
+            session.defaults = {name: args[name] for name in ("project", "producer") if name in args}
         reopened = session.state(now_ms) != "open"
         if reopened:
             session.revive(now_ms)

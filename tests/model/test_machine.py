@@ -25,12 +25,15 @@ START_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
 TENANTS = st.sampled_from(["default", "default", "default", "other"])
 KEYS = st.one_of(st.none(), st.none(), st.sampled_from(["k1", "k2", "k3"]))
-KINDS = st.sampled_from(["raw", "raw", *reference.SOURCES])
+KINDS = st.sampled_from(["raw", "raw", "raw", "note", "note", *reference.SOURCES])
 ORIGINS = st.sampled_from(["experienced", "observed", "seeded", "stated"])
 AGENTS = st.sampled_from(["alpha", "beta"])
 SESSION_KEYS = st.sampled_from(["one", "two"])
 TEXTS = st.sampled_from(["the gate was painted green", "the gate", "painted green", "rain by noon"])
 PICKS = st.integers(0, 999)
+DEFAULTS = st.sampled_from(
+    [{}, {}, {"project": "fence"}, {"producer": {"agent": "alpha", "model": "m-1"}}, {"producer": {"agent": "beta"}}]
+)
 
 
 @st.composite
@@ -48,7 +51,7 @@ def memories(draw: st.DrawFn) -> dict[str, Any]:
         wanted["producer"] = {"agent": draw(AGENTS)}
         if draw(st.booleans()):
             wanted["producer"]["model"] = "m-1"
-    wanted["picks"] = draw(st.lists(PICKS, max_size=3))
+    wanted["picks"] = draw(st.lists(PICKS, min_size=1, max_size=3))
     wanted["fitting"] = draw(st.integers(0, 4)) > 0
     how = draw(st.integers(0, 3))
     if how == 1:
@@ -56,6 +59,33 @@ def memories(draw: st.DrawFn) -> dict[str, Any]:
     elif how == 2:
         wanted["session"] = {"agent": draw(AGENTS), "key": draw(SESSION_KEYS)}
     return wanted
+
+
+ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "remember": {"tenant": TENANTS, "key": KEYS, "wanted": memories()},
+    "remember_many": {"tenant": TENANTS, "key": KEYS, "wanted": st.lists(memories(), min_size=1, max_size=4)},
+    "forget": {"tenant": TENANTS, "key": KEYS, "pick": PICKS},
+    "recover": {"tenant": TENANTS, "key": KEYS, "pick": PICKS, "dead": st.booleans()},
+    "session_open": {
+        "tenant": TENANTS, "key": KEYS, "agent": AGENTS, "name": SESSION_KEYS, "defaults": DEFAULTS,
+    },
+    "session_close": {"tenant": TENANTS, "key": KEYS, "pick": PICKS},
+    "lifecycle": {
+        "tenant": TENANTS, "key": KEYS, "enforce": st.sampled_from([None, None, None, True, True, False]),
+        "state": st.sampled_from([None, "initializing", "active", "active", "maintenance"]),
+    },
+    "end_maintenance": {"tenant": TENANTS},
+    "repeat": {"pick": PICKS},
+    "reuse_key": {"pick": PICKS, "text": TEXTS, "other_verb": st.booleans()},
+    "step_clock": {"hours": st.sampled_from([1, 12, 23, 24, 25, 24 * 40, -1, -30])},
+    "restart": {}, "kill": {}, "rebuild": {},
+}  # fmt: skip
+WEIGHTS = {
+    "remember": 10, "remember_many": 4, "forget": 3, "recover": 2, "session_open": 3, "session_close": 1,
+    "lifecycle": 1, "end_maintenance": 1, "repeat": 2, "reuse_key": 3, "step_clock": 2, "restart": 1, "kill": 1,
+    "rebuild": 1,
+}  # fmt: skip
+WEIGHTED = [what for what, weight in WEIGHTS.items() for _ in range(weight)]
 
 
 class Twins(RuleBasedStateMachine):
@@ -78,23 +108,25 @@ class Twins(RuleBasedStateMachine):
             self.opened.close(True)
             shutil.rmtree(self.root)
 
+    @rule(data=st.data(), what=st.sampled_from(WEIGHTED))
+    def step(self, data: st.DataObject, what: str) -> None:
+        """One step; which is drawn here, because rules alone can't be weighted."""
+        step = getattr(self, what)
+        step(**{name: data.draw(strategy, name) for name, strategy in ARGUMENTS[what].items()})
+
     # --- commands --------------------------------------------------------------------------------
 
-    @rule(tenant=TENANTS, key=KEYS, wanted=memories())
     def remember(self, tenant: str, key: str | None, wanted: dict[str, Any]) -> None:
         self.both(tenant, "remember", self.with_picks(wanted, 0), key)
 
-    @rule(tenant=TENANTS, key=KEYS, wanted=st.lists(memories(), min_size=1, max_size=4))
     def remember_many(self, tenant: str, key: str | None, wanted: list[dict[str, Any]]) -> None:
         items = [self.with_picks(item, place, wanted) for place, item in enumerate(wanted)]
         self.both(tenant, "remember_many", {"items": items}, key)
 
-    @rule(tenant=TENANTS, key=KEYS, pick=PICKS)
     def forget(self, tenant: str, key: str | None, pick: int) -> None:
         if self.kinds:
             self.both(tenant, "forget", {"id": self.memory(pick)}, key)
 
-    @rule(tenant=TENANTS, key=KEYS, pick=PICKS, dead=st.booleans())
     def recover(self, tenant: str, key: str | None, pick: int, dead: bool) -> None:
         known = self.model.tenants.get(tenant)
         gone = [m.name for m in known.memories.values() if m.forgotten_at is not None] if known else []
@@ -103,47 +135,45 @@ class Twins(RuleBasedStateMachine):
         elif self.kinds:
             self.both(tenant, "recover", {"id": self.memory(pick)}, key)
 
-    @rule(tenant=TENANTS, key=KEYS, agent=AGENTS, name=SESSION_KEYS)
-    def session_open(self, tenant: str, key: str | None, agent: str, name: str) -> None:
-        self.both(tenant, "session_open", {"agent": agent, "key": name}, key)
+    def session_open(self, tenant: str, key: str | None, agent: str, name: str, defaults: dict[str, Any]) -> None:
+        self.both(tenant, "session_open", {"agent": agent, "key": name, **defaults}, key)
 
-    @rule(tenant=TENANTS, key=KEYS, pick=PICKS)
     def session_close(self, tenant: str, key: str | None, pick: int) -> None:
         if sessions := self.sessions():
             self.both(tenant, "session_close", {"session": sessions[pick % len(sessions)]}, key)
 
-    @rule(
-        tenant=TENANTS, key=KEYS, enforce=st.sampled_from([None, True, True, False]),
-        state=st.sampled_from([None, "initializing", "active", "active", "maintenance"]),
-    )  # fmt: skip
     def lifecycle(self, tenant: str, key: str | None, enforce: bool | None, state: str | None) -> None:
         args = {"enforce": enforce, "state": state}
         self.both(tenant, "lifecycle", {name: value for name, value in args.items() if value is not None}, key)
 
-    @rule(tenant=TENANTS)
     def end_maintenance(self, tenant: str) -> None:
         self.both(tenant, "lifecycle", {"state": "active"}, None)
 
-    @rule(pick=PICKS)
     def repeat(self, pick: int) -> None:
         if self.done:
             self.both(*self.done[pick % len(self.done)])
 
-    @rule(hours=st.sampled_from([1, 12, 23, 24, 25, 24 * 40, -1, -30]))
+    def reuse_key(self, pick: int, text: str, other_verb: bool) -> None:
+        """A key that has an answer, with a request that may be another one."""
+        if not self.done:
+            return
+        tenant, verb, args, key = self.done[pick % len(self.done)]
+        if verb == "remember" and not other_verb:
+            self.both(tenant, verb, {**args, "text": text}, key)
+        else:
+            self.both(tenant, "session_open", {"agent": "alpha", "key": "one"}, key)
+
     def step_clock(self, hours: int) -> None:
         self.now_ms += hours * HOUR_MS
 
     # --- what happens to the store ---------------------------------------------------------------
 
-    @rule()
     def restart(self) -> None:
         self.opened.reopen(True)
 
-    @rule()
     def kill(self) -> None:
         self.opened.reopen(False)
 
-    @rule()
     def rebuild(self) -> None:
         live = self.opened.digests()
         self.opened.rebuild()
@@ -166,6 +196,8 @@ class Twins(RuleBasedStateMachine):
         pool += self.kinds.items()
         if wanted["fitting"]:
             pool = [entry for entry in pool if entry[1] in reference.SOURCES[wanted["kind"]]]
+            if not pool:  # nothing that fits is there yet: a turn needs nothing
+                args["kind"] = "raw"
         if pool and wanted["picks"]:
             args["derived_from"] = [pool[pick % len(pool)][0] for pick in wanted["picks"]]
         if "session_pick" in wanted and (sessions := self.sessions()):
@@ -255,6 +287,8 @@ class Twins(RuleBasedStateMachine):
             "session": memory.session,
             "turn": memory.turn,
             "strength": memory.strength,
+            "project": memory.project,
+            "producer": {"agent": memory.producer.get("agent"), "model": memory.producer.get("model")},
             "derived_from": memory.sources,
             "processed_into": reference.children(tenant, memory.name),
             "grounded": reference.grounded(tenant, memory.name),

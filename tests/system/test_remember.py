@@ -246,7 +246,6 @@ def test_one_key_twice_in_an_atomic_batch_is_one_memory(daemon: DaemonProcess) -
     [
         ("remember_many", {"items": [RAW], "atomic": False, "idempotency_key": "k"}, "idempotency_key"),
         ("get", {"ids": ["raw:0000000000000"], "as_known_at": "2024-01-01T00:00:00Z"}, "as_known_at"),
-        ("list", {"tenants": ["other"]}, "tenants"),
     ],
 )
 def test_what_is_not_served_is_refused_not_ignored(
@@ -260,3 +259,27 @@ def test_a_vector_beyond_float32_is_refused_and_the_daemon_goes_on(daemon: Daemo
     data = refused(daemon, "remember", **RAW, vector={"model": "m", "values": [1e39]})
     assert data["reason"] == "invalid_input"
     assert daemon.call("remember", **RAW)["duplicate"] is False
+
+
+def test_a_question_may_be_about_several_tenants(daemon: DaemonProcess) -> None:
+    written = {name: daemon.call("remember", **{**RAW, "text": name}, tenant=name)["id"] for name in ("a", "b", "c")}
+    found = daemon.call("list", tenants=["a", "b"])
+    assert sorted(memory["text"] for memory in found["memories"]) == ["a", "b"]
+    got = daemon.call("get", ids=list(written.values()), tenants=["c", "a", "c"])
+    assert [memory["text"] for memory in got["memories"]] == ["a", "c"] and got["not_found"] == [written["b"]]
+    data = refused(daemon, "list", tenants=["a"], tenant="a")
+    assert (data["reason"], data["parameter"]) == ("invalid_input", "tenants")
+
+
+def test_an_item_that_is_malformed_costs_only_itself_unless_the_batch_is_atomic(daemon: DaemonProcess) -> None:
+    good = {**RAW, "text": "fine"}
+    bad = [{**RAW, "text": " "}, {**RAW, "txt": "no"}, {**RAW, "producer": {"agent": "latest"}}, {"kind": "raw"}]
+    results = daemon.call("remember_many", items=[good, *bad, good], atomic=False)["results"]
+    assert [result.get("index") for result in results] == [None, 1, 2, 3, 4, None]
+    data = [result["error"]["data"] for result in results[1:-1]]
+    assert {each["reason"] for each in data} == {"invalid_input"} and [each["index"] for each in data] == [1, 2, 3, 4]
+    assert [each["parameter"] for each in data] == ["text", "txt", "producer.agent", "text"]
+    for item in bad:
+        found = refused(daemon, "remember_many", items=[good, item])
+        assert (found["reason"], found["index"]) == ("invalid_input", 1)
+    assert daemon.call("list")["total"] == 2

@@ -1,0 +1,117 @@
+"""The lineage of a new memory: its sources exist, fit its kind, and carry what it claims (contract §4.2, §4.3).
+
+A memory can't exist without its lineage, so everything here is checked before its event is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from daemon.commands.building import Building
+from daemon.commands.preparation import Prepared
+from daemon.prepare import Sources, invalid
+from daemon.refusal import Reason, Refused
+from journal import events
+from journal.codes import ExternalKind, Kind, Mark, Origin, Role, TenantState
+from journal.tsid import memory_ref
+from projections.kinds import KINDS
+
+Ref = tuple[int, int]  # (kind code, TSID)
+
+
+def resolve(
+    building: Building, parameter: str, sources: Sources, item_refs: Sequence[Ref | None] | None
+) -> tuple[Ref, ...]:
+    """The memories that a list of sources names, each once. Raises Refused.
+
+    `item_refs` are those of the items before this one in a batch, for `@N`; None: that one was refused.
+    """
+    for kind, tsid in sources.refs:
+        _check_known(building, parameter, kind, tsid)
+    if not sources.within:
+        return sources.refs
+    found = dict.fromkeys(sources.refs)
+    for place in sources.within:
+        if item_refs is None or place >= len(item_refs):
+            raise invalid(parameter, f"@{place} is not an item before this one")
+        earlier = item_refs[place]
+        if earlier is None:
+            raise Refused(Reason.PROVENANCE, f"@{place} was refused itself", parameter=parameter)
+        _check_known(building, parameter, *earlier)
+        found[earlier] = None
+    return tuple(found)
+
+
+def _check_known(building: Building, parameter: str, kind: int, tsid: int) -> None:
+    known = building.kinds.get(tsid)
+    if known is None:
+        row = building.view.memory(building.tenant, tsid) if building.tenant else None
+        if row is None:
+            raise _bad_source(parameter, kind, tsid, "it does not exist")
+        if row.has(Mark.PURGED):
+            raise _bad_source(parameter, kind, tsid, "it is purged")
+        known = row.kind
+    if known != kind:
+        raise _bad_source(parameter, kind, tsid, "it does not exist")
+
+
+def _bad_source(parameter: str, kind: int, tsid: int, why: str) -> Refused:
+    ref = memory_ref(kind, tsid)
+    return Refused(Reason.PROVENANCE, f"{ref} can't be a source: {why}", parameter=parameter, ids=[ref])
+
+
+def check_kinds(building: Building, prepared: Prepared, sources: tuple[Ref, ...]) -> None:
+    """Enough sources, of kinds that this kind may be made from. Raises Refused."""
+    tenant = building.tenant_row()
+    if tenant is not None and not tenant.enforce:
+        return
+    kind = prepared.kind
+    allowed = KINDS[kind].sources
+    for source_kind, tsid in sources:
+        if source_kind not in allowed:
+            raise _bad_source("derived_from", source_kind, tsid, f"a {kind.wire} can't derive from it")
+    if sources:
+        return
+    seeding = prepared.origin is Origin.SEEDED and (tenant is None or tenant.state == TenantState.INITIALIZING)
+    if allowed and not seeding:
+        raise Refused(
+            Reason.PROVENANCE,
+            f"a {kind.wire} must derive from at least one {' or '.join(sorted(k.wire for k in allowed))}",
+            parameter="derived_from", allowed=sorted(k.wire for k in allowed),
+        )  # fmt: skip
+    externals = prepared.sources.externals
+    if externals and all(external[0] == ExternalKind.CONTEXT for external in externals):
+        raise Refused(Reason.PROVENANCE, "an annotation never stands alone", parameter="derived_from")
+
+
+def check_stated(building: Building, prepared: Prepared, refs: tuple[Ref, ...]) -> None:
+    """A model says that the subject said so: the words must stand in one live user turn that is named.
+
+    Raises Refused.
+    """
+    if prepared.kind is Kind.RAW and prepared.role is Role.USER:
+        return
+    words = " ".join(prepared.params.text.split())
+    if any(words in " ".join(spoken.split()) for spoken in _utterances(building, refs)):
+        return
+    raise Refused(
+        Reason.PROVENANCE, "a model can't say `stated` unless the words stand in a user turn that is named",
+        parameter="origin", hint="inferred",
+    )  # fmt: skip
+
+
+def _utterances(building: Building, refs: tuple[Ref, ...]) -> Iterator[str]:
+    """The texts of the live user turns among `refs`."""
+    view = building.view
+    for _, tsid in refs:
+        spoken = building.spoken.get(tsid)
+        if spoken is not None:
+            yield spoken
+            continue
+        row = view.state.memory(tsid)
+        if row is None or row.role != Role.USER or row.dead or not row.turn:
+            continue
+        record = view.record(row.seq)
+        if record is None or not isinstance(record.event, events.MemoryCreated):
+            continue
+        yield view.unseal(record.event.parts[0]).decode()

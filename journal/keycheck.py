@@ -1,0 +1,47 @@
+"""Checking the vault against the journal: does every part that should be readable still have its key?
+
+A part in use is one that a record names and no PURGE or new prior mean covers; its slot must be keyed. A slot
+that was never used may be anything. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from journal.events import MeanMoved, Purged
+from journal.log import Log
+from journal.vault import SlotState, Vault
+from journal.verify import Finding
+
+_ACTION = "Restore a backup that has this vault slot, or purge the memory."
+
+
+def check_keys(log: Log, vault: Vault) -> list[Finding]:
+    """A finding for each part in use whose slot holds no key. Raises DamagedRecord.
+
+    Looks at the slots first, and at the records only when one of them is odd.
+    """
+    odd = vault.odd_slots(log.state.vault_next)
+    if not odd:
+        return []
+    owners: dict[int, int] = {}
+    for chunk in log.chunks(check=False):
+        for record in chunk:
+            event = record.event
+            for part in getattr(event, "parts", ()):
+                if part.owner_seq == record.seq and part.slot in odd:
+                    owners[part.slot] = record.seq
+            if isinstance(event, Purged):
+                released = [part.slot for part in event.parts]
+            elif isinstance(event, MeanMoved):
+                released = [part.slot for part in event.destroyed]
+            else:
+                continue
+            for slot in released:
+                odd.pop(slot, None)
+    return [_finding(slot, state, owners[slot]) for slot, state in sorted(odd.items()) if slot in owners]
+
+
+def _finding(slot: int, state: SlotState, seq: int) -> Finding:
+    if state is SlotState.SHREDDED:
+        what = f"vault slot {slot} is shredded, and no PURGE names it: it reads as purged"
+        return Finding("shredded_unnamed", seq, what, _ACTION)
+    return Finding("key_damaged", seq, f"vault slot {slot} is {state.name.lower()}: its part can't be read", _ACTION)

@@ -1,0 +1,92 @@
+"""Damage that a serving daemon meets: it costs the question that met it, is reported, and heals or is named.
+
+The values are damaged through LMDB itself, so that pages and trees stay sound and only our checks can notice.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lmdb
+import pytest
+
+import noctuary
+from journal.vault import SLOT_BYTES, SLOTS_OFFSET
+from projections import tables
+from tests.system.process import DaemonProcess
+
+TURN = {"kind": "raw", "role": "user"}
+
+
+def damage_values(directory: Path, database: str) -> int:
+    """Flip one bit in every value of a database; how many."""
+    with lmdb.open(str(directory), max_dbs=32, map_size=1 << 30) as env:
+        handle = env.open_db(database.encode(), create=False)
+        with env.begin(write=True) as txn:
+            found = list(txn.cursor(db=handle))
+            for key, value in found:
+                txn.put(key, bytes((value[0] ^ 1, *value[1:])), db=handle)
+            return len(found)
+
+
+@pytest.fixture
+def written(daemon: DaemonProcess) -> DaemonProcess:
+    for number in range(3):
+        daemon.call("remember", **TURN, text=f"turn {number}", session={"agent": "a", "key": "k"})
+    assert daemon.stop() == 0
+    return daemon
+
+
+def digests(daemon: DaemonProcess) -> dict[str, str]:
+    found = daemon.audit()
+    assert found["findings"] == []
+    return dict(found["digests"])
+
+
+def test_a_damaged_row_refuses_the_question_is_reported_and_is_gone_after_a_restart(written: DaemonProcess) -> None:
+    written.start()
+    before = digests(written)
+    listed = written.call("list")["memories"]
+    assert written.stop() == 0
+    assert damage_values(written.state / "projections", tables.MEMORIES) == 3
+    written.start()
+    for verb, params in (("get", {"ids": [listed[0]["id"]]}), ("forget", {"id": listed[0]["id"]})):
+        with pytest.raises(noctuary.NoctuaryError) as refused:
+            written.call(verb, **params)
+        assert refused.value.reason == "damaged", verb
+    status = written.call("status")
+    assert status["health"] == "degraded"
+    assert [f["code"] for f in status["findings"]] == ["projection_damaged"]
+    kept = written.call("remember", **TURN, text="written beside damage")["id"]
+    written.restart()
+    again = {memory["id"]: memory for memory in written.call("list")["memories"]}
+    assert again.pop(kept) and again == {memory["id"]: memory for memory in listed}
+    assert written.call("status")["health"] == "ok"
+    after = digests(written)
+    assert after.keys() == before.keys()
+
+
+def test_damage_that_warming_meets_is_folded_anew_before_anything_is_served(written: DaemonProcess) -> None:
+    assert damage_values(written.state / "projections", tables.SESSIONS) == 1
+    written.start()
+    (session,) = written.call("sessions")["sessions"]
+    assert (session["key"], session["turns"]) == ("k", 3)
+    digests(written)
+
+
+def test_a_flipped_key_costs_one_memory_and_audit_names_it(written: DaemonProcess) -> None:
+    with (written.state / "vault").open("r+b") as vault:
+        vault.seek(SLOTS_OFFSET + 2 * SLOT_BYTES + 20)
+        (byte,) = vault.read(1)
+        vault.seek(-1, 1)
+        vault.write(bytes((byte ^ 4,)))
+    written.start()
+    memories = written.call("list", full=True)["memories"]
+    damaged = [memory for memory in memories if memory.get("damaged")]
+    assert len(memories) == 3 and len(damaged) == 1
+    assert damaged[0]["address"]["seq"] > 0
+    (finding,) = written.call("audit")["findings"]
+    assert finding["code"] == "key_damaged" and finding["seq"] == damaged[0]["address"]["seq"]
+    assert written.stop() == 0
+    offline = written.command("audit", "--state", str(written.state))
+    assert offline.returncode == 65 and "key_damaged" in offline.stdout
