@@ -16,7 +16,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +28,23 @@ from daemon.config import KEYS, RELOADABLE, Config, load_config
 from daemon.exits import Exit
 from daemon.logs import configure_logs
 from daemon.moment import Moment, system_clock_ms
+from daemon.opening import open_journal, open_projections
 from daemon.peers import Peers
 from daemon.reads.operator import Operator
+from daemon.refusal import Reason, Refused
 from daemon.server import Server, bind_listener, passed_listener
 from daemon.service import Service
 from daemon.wire.results import RecoveryOut
-from journal.errors import DamagedStore, NoctuaryFault, StoreAbsent
-from journal.layout import StateDir, read_boot_id
-from journal.record import Head
-from journal.store import Store, create_store, open_store
-from journal.verify import verify_in_child
+from journal.errors import NoctuaryFault
+from journal.store import Store
 from projections.rows import DamagedRow
-from projections.store import ProjectionStore, check_watermark, peek_watermark
-from projections.tables import PROJECTIONS
+from projections.scrub import INLINE_ENTRIES, entries
+from projections.store import ProjectionStore
+from projections.tables import DATABASES
 
 VERSION = "0.1.0"
 WATCH_S = 0.2
+FOLDING_RETRY_MS = 500
 SWITCH_INTERVAL_S = 0.0005
 """A question waits for the interpreter behind the writer's batch at most about this long, not Python's 5 ms."""
 HEAD_EVERY_S = 600.0
@@ -54,19 +54,40 @@ log = structlog.get_logger("daemon")
 
 
 class Front:
-    """The service and the daemon's own answers, as the socket sees them."""
+    """What the socket sees: the daemon's own answers from the start, the service once it is there."""
 
-    def __init__(self, service: Service, operator: Operator) -> None:
-        self._service = service
+    def __init__(self, operator: Operator) -> None:
         self._operator = operator
+        self._service: Service | None = None
+
+    def begin(self, service: Service, recovery: RecoveryOut) -> None:
+        """From now on everything is answered."""
+        self._operator.begin(service, recovery)
+        self._service = service
 
     def submit(self, call: Call) -> None:
-        self._service.submit(call)
+        self._serving().submit(call)
 
     def read(self, method: str, params: Any, caller: Caller) -> msgspec.Struct:
         if method in Operator.METHODS:
             return self._operator.read(method, params, caller)
-        return self._service.read(method, params, caller)
+        return self._serving().read(method, params, caller)
+
+    def folding(self, seq: int, to_seq: int) -> None:
+        """How far the fold is."""
+        self._operator.folding(seq, to_seq)
+
+    def _serving(self) -> Service:
+        if self._service is None:
+            raise Refused(
+                Reason.UNAVAILABLE, "the projections are being folded from the journal",
+                retry_after_ms=FOLDING_RETRY_MS,
+            )  # fmt: skip
+        return self._service
+
+
+class Stopped(Exception):
+    """The daemon was told to stop while it folded."""
 
 
 class Daemon:
@@ -79,49 +100,85 @@ class Daemon:
         self._stop = asyncio.Event()
 
     async def run(self) -> int:
-        """Serve until told to stop. What is folded wrongly at rest is folded anew, once."""
-        try:
-            return await self._open_and_serve()
-        except DamagedRow as damage:
-            log.warning("folding_anew", database=damage.database)
-        return await self._open_and_serve()
-
-    async def _open_and_serve(self) -> int:
+        """Serve until told to stop; the exit code. Raises NoctuaryFault."""
         config = self._config
-        store, projections, recovery = open_all(Path(config.state))
+        self._handle_signals()
+        store = open_journal(Path(config.state), VERSION, system_clock_ms())
         clean = False
         try:
-            server = Server(self._peers, config.half_line_s, config.stuck_client_s)
-            service = Service(store, projections, Moment(system_clock_ms, config.zone), server.deliver, config.node)
-            operator = Operator(service, VERSION, recovery, config.socket)
-            clean = await self._serve(server, service, Front(service, operator))
-        except DamagedRow:
-            projections.distrust()
-            raise
+            clean = await self._listen(store)
         finally:
-            projections.close(clean)
             store.close(clean)
         return Exit.OK if clean else Exit.IO_ERROR
 
-    async def _serve(self, server: Server, service: Service, front: Front) -> bool:
+    async def _listen(self, store: Store) -> bool:
+        """Answer on the socket from here on; whether all ended well."""
         config = self._config
+        server = Server(self._peers, config.half_line_s, config.stuck_client_s)
+        front = Front(Operator(store, VERSION, config.socket))
         passed = passed_listener()
         listener = passed or bind_listener(Path(config.socket), config.socket_gid)
         own = None if passed else os.stat(config.socket)
-        self._handle_signals()
+        await server.start(listener, front)
+        try:
+            return await self._fold_and_serve(store, server, front)
+        finally:
+            await server.stop(config.stop_within_s)
+            if own is not None:
+                _unlink_own(config.socket, own)
+
+    async def _fold_and_serve(self, store: Store, server: Server, front: Front) -> bool:
+        try:
+            service, recovery = await asyncio.to_thread(self._make_service, store, server, front)
+        except Stopped:
+            log.info("stopped", clean=True)
+            return True
+        clean = False
+        try:
+            clean = await self._serve(service, recovery, server, front)
+        finally:
+            service.projections.close(clean)
+        return clean
+
+    def _make_service(self, store: Store, server: Server, front: Front) -> tuple[Service, RecoveryOut]:
+        """Fold, and warm what decides writes. Damaged values are folded anew, once. Raises Stopped."""
+        try:
+            return self._opened(store, server, front)
+        except DamagedRow as damage:
+            log.warning("folding_anew", database=damage.database)
+        return self._opened(store, server, front)
+
+    def _opened(self, store: Store, server: Server, front: Front) -> tuple[Service, RecoveryOut]:
+        def progress(seq: int, to_seq: int) -> None:
+            front.folding(seq, to_seq)
+            if self._stop.is_set():
+                raise Stopped
+
+        config = self._config
+        projections, recovery = open_projections(store, progress)
+        moment = Moment(system_clock_ms, config.zone)
+        try:
+            return Service(store, projections, moment, server.deliver, config.node), recovery
+        except BaseException as error:
+            if isinstance(error, DamagedRow):
+                projections.distrust()
+            projections.close(False)
+            raise
+
+    async def _serve(self, service: Service, recovery: RecoveryOut, server: Server, front: Front) -> bool:
         service.start()
         gc.collect()
         gc.freeze()
-        await server.start(listener, front)
+        front.begin(service, recovery)
         log.info("ready", pid=os.getpid(), version=VERSION)
         _log_head(service.store)
+        scrubbing = asyncio.create_task(_scrub_in_child(service.projections, recovery))
         try:
             await self._until_stopped(service)
         finally:
-            await server.stop(config.stop_within_s)
+            scrubbing.cancel()
+            await server.stop(self._config.stop_within_s)
             service.stop()
-            if own is not None:
-                _unlink_own(config.socket, own)
         clean = service.writer.failed is None
         _log_head(service.store)
         log.info("stopped", clean=clean)
@@ -160,63 +217,34 @@ class Daemon:
                 log.warning("needs_restart", key=key)
 
 
+async def _scrub_in_child(projections: ProjectionStore, recovery: RecoveryOut) -> None:
+    """Have every value of projections that were not folded just now checked, when that was too many at open."""
+    if recovery.rebuilt or entries(projections.env) <= INLINE_ENTRIES:
+        return
+    command = (sys.executable, "-m", "projections.scrub", str(projections.env.path.resolve()))
+    child = await asyncio.create_subprocess_exec(
+        *command, cwd=Path(__file__).resolve().parents[1], stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        told, _ = await child.communicate()
+    except asyncio.CancelledError:
+        child.kill()
+        await child.wait()
+        raise
+    if child.returncode == Exit.OK:
+        log.info("scrubbed", code=0)
+        return
+    database = told.decode("ascii", "replace").strip()
+    log.error("scrub", database=database, exit_code=child.returncode)
+    if child.returncode == Exit.DAMAGED or (child.returncode or 0) < 0:
+        projections.note_damage(database if database in DATABASES else "projections")
+
+
 def _log_head(store: Store) -> None:
     """A head somebody else keeps is the only witness against a journal that was rewritten (`audit --against`)."""
     head = store.log.head()
     log.info("head", store=store.store_id.hex(), epoch=head.epoch, seq=head.seq, chain=head.chain.hex())
-
-
-def open_all(state: Path) -> tuple[Store, ProjectionStore, RecoveryOut]:
-    """The store, made if there is none, with its projections caught up. Raises NoctuaryFault."""
-    started = time.monotonic()
-    # The check is made before the store's first write (contract §3.4): a journal that went back stays as is.
-    boot_id = read_boot_id()
-    check = partial(_check_before_fold, state, boot_id)
-    try:
-        store = open_store(state, version=VERSION, now_ms=system_clock_ms(), check_projections=check)
-    except StoreAbsent:
-        create_store(state)
-        store = open_store(state, version=VERSION, now_ms=system_clock_ms(), check_projections=check)
-    opened: list[ProjectionStore] = []
-    try:
-        projections = ProjectionStore.open(store.dir.projections_dir, store.boot_id)
-        opened.append(projections)
-        before = projections.head
-        try:
-            projections.catch_up(store.log)
-        except DamagedRow:
-            projections.distrust()
-            raise
-    except BaseException:
-        for half in opened:
-            half.close(False)
-        store.close(False)
-        raise
-    return store, projections, _recovery(store, before, started)
-
-
-def _check_before_fold(state: Path, boot_id: bytes, head: Head) -> None:
-    """Hold the projections against the journal. When they are to be folded from the start, a child walks the
-    journal first: pages out of order can kill a reader. Raises DamagedStore.
-    """
-    directory = StateDir(state).projections_dir
-    if peek_watermark(directory, boot_id) is not None:
-        check_watermark(directory, boot_id, head)
-        return
-    for finding in verify_in_child(state).findings if head.seq else ():
-        raise DamagedStore("journal", f"{finding.code}: {finding.what}", finding.action, finding.seq)
-
-
-def _recovery(store: Store, before: Head, started: float) -> RecoveryOut:
-    rebuilt = before.seq == 0 and store.found_seq > 0
-    return RecoveryOut(
-        clean=store.clean,
-        boot_changed=store.boot_changed,
-        from_seq=before.seq + 1,
-        to_seq=store.log.head().seq,
-        rebuilt=list(PROJECTIONS) if rebuilt else [],
-        took_ms=int((time.monotonic() - started) * 1000),
-    )
 
 
 def _unlink_own(path: str, own: os.stat_result) -> None:

@@ -16,7 +16,7 @@ from daemon.commands.table import PreparedWrite, prepare
 from daemon.failures import refusal_of
 from daemon.moment import Moment
 from daemon.prepare import UNSET, invalid
-from daemon.reads import audit, lineage, memories, sessions
+from daemon.reads import audit, lineage, listing, memories, sessions
 from daemon.reads.reading import Reading, reading
 from daemon.refusal import Reason, Refused
 from daemon.wire.verbs import VERBS
@@ -32,7 +32,7 @@ from projections.workingset import WorkingSet
 
 _READS: dict[str, Callable[[Reading, Any], msgspec.Struct]] = {
     "get": memories.get,
-    "list": memories.list_memories,
+    "list": listing.list_memories,
     "trace": lineage.trace,
     "sessions": sessions.session_list,
     "session": sessions.session,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from daemon.admission import Admission
@@ -133,9 +134,9 @@ class Writer:
         was_read_only = self._space.read_only
         space = self._space.measure(sum(job.size_bytes for job in jobs))
         if not self._space.read_only:
-            if was_read_only:
-                self._space.make_reserve()
-            return jobs
+            if not was_read_only or self._space.make_reserve():
+                return jobs
+            self._space.read_only = True
         if not was_read_only:
             self._space.give_up_reserve()
         refused: list[Answer] = [
@@ -201,8 +202,9 @@ class Writer:
             self._projections.commit(changes, state.counters, head)
         except Exception as error:
             # The writes have happened and are acked; what was folded from them is made anew at the next open.
-            self._projections.distrust()
             self._fold_failure = error
+            with suppress(OSError):  # then the watermark stands where it stood: the next open catches up
+                self._projections.distrust()
         return [answer for answer in answers if answer is not None]
 
     def _admission(self, state: State, journal_txn: Any) -> Admission:

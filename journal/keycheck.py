@@ -6,7 +6,7 @@ that was never used may be anything. Nothing is written.
 
 from __future__ import annotations
 
-from journal.events import MeanMoved, Purged
+from journal.destroying import destroyed_slots
 from journal.log import Log
 from journal.vault import SlotState, Vault
 from journal.verify import Finding
@@ -29,13 +29,7 @@ def check_keys(log: Log, vault: Vault) -> list[Finding]:
             for part in getattr(event, "parts", ()):
                 if part.owner_seq == record.seq and part.slot in odd:
                     owners[part.slot] = record.seq
-            if isinstance(event, Purged):
-                released = [part.slot for part in event.parts]
-            elif isinstance(event, MeanMoved):
-                released = [part.slot for part in event.destroyed]
-            else:
-                continue
-            for slot in released:
+            for slot in destroyed_slots([event]):
                 odd.pop(slot, None)
     return [_finding(slot, state, owners[slot]) for slot, state in sorted(odd.items()) if slot in owners]
 

@@ -7,7 +7,7 @@
 | `meta` | a name, or a name and u64 big-endian | CRC-32C of key and body, u32 little-endian; body |
 
 Rows of `meta`: `store`, body store id; `state`, body msgpack array `MetaState`; `purge` + seq, no body,
-one for each record that is a PURGE.
+one for each record that destroys keys (`destroying.py`).
 
 Invariant: records, ciphertexts, and the state that speaks of them are written in one transaction, so the
 journal is at every moment complete up to its head. Records are only ever added; ciphertexts only leave
@@ -130,7 +130,7 @@ class Log:
         bodies: Sequence[bytes],
         sealed: Iterable[tuple[bytes, bytes]],
         state: MetaState,
-        purge_seqs: Sequence[int] = (),
+        destroying_seqs: Sequence[int] = (),
         removed: Sequence[bytes] = (),
     ) -> Head:
         """Commit the records behind the head, in one transaction; the new head.
@@ -147,7 +147,7 @@ class Log:
         with self._env.write() as txn:
             self._put_new(txn, self._records, rows)
             self._put_new(txn, self._sealed, sorted(sealed))
-            self._put_meta(txn, state, purge_seqs)
+            self._put_meta(txn, state, destroying_seqs)
             for key in removed:
                 txn.delete(key, db=self._sealed)
         self._state = state
@@ -163,10 +163,10 @@ class Log:
         if consumed != len(rows) or added != len(rows):
             raise StoreIO(f"a batch of {len(rows)} rows is out of order at row {added}")
 
-    def _put_meta(self, txn: lmdb.Transaction, state: MetaState, purge_seqs: Sequence[int]) -> None:
+    def _put_meta(self, txn: lmdb.Transaction, state: MetaState, destroying_seqs: Sequence[int]) -> None:
         if state != self._state:
             txn.put(_STATE, _meta_row(_STATE, _ENCODE_STATE(state)), db=self._meta)
-        for seq in purge_seqs:
+        for seq in destroying_seqs:
             key = _PURGE + seq_key(seq)
             txn.put(key, _meta_row(key, b""), db=self._meta)
 
@@ -240,8 +240,8 @@ class Log:
             raise DamagedRecord(expected, "page") from error
         raise DamagedRecord(expected, "missing")
 
-    def purge_seqs(self) -> list[int]:
-        """The numbers of the records that are a PURGE, ascending. Raises DamagedStore."""
+    def destroying_seqs(self) -> list[int]:
+        """The numbers of the records that destroy keys, ascending. Raises DamagedStore."""
         seqs: list[int] = []
         with self._env.read() as txn, txn.cursor(db=self._meta) as cursor:
             for key, value in rows_from(cursor, _PURGE):

@@ -20,9 +20,10 @@ from pathlib import Path
 import lmdb
 
 from journal.codes import CallerRole, Via
+from journal.destroying import destroyed_slots, is_destroying
 from journal.environment import DATA_FILE, Environment
 from journal.errors import CannotCreate, DamagedRecord, DamagedStore, NoctuaryFault
-from journal.events import MeanMoved, Opened, Purged, Restored
+from journal.events import Opened, Purged, Restored
 from journal.headfile import check_head, read_head, write_head
 from journal.layout import (
     FORMAT_VERSION,
@@ -45,7 +46,7 @@ from journal.record import Actor, Cause, Head, Record, decode_body, encode_body
 from journal.sealing import Sealer
 from journal.trees import check_trees
 from journal.vault import Vault
-from journal.verify import Finding, verify_in_child
+from journal.verify import MAX_FINDINGS, Finding, verify_in_child
 
 TAIL_RECORDS = 1024
 _RESTORE = "Restore a backup, or put back the file that belongs to this store."
@@ -74,6 +75,11 @@ class Store:
     def epoch(self) -> int:
         return self.log.state.epoch
 
+    def note(self, finding: Finding) -> None:
+        """Keep a finding that was made while the store is open, once. Safe on any thread."""
+        if finding not in self.findings and len(self.findings) < MAX_FINDINGS:
+            self.findings.append(finding)
+
     def write_head(self) -> None:
         """Put the journal's head into the head file. Raises StoreIO."""
         write_head(self.dir.head_file, self.log.head())
@@ -89,8 +95,8 @@ class Store:
 
     # --- opening: checks -----------------------------------------------------------------------------
 
-    def check(self, check_projections: Callable[[Head], None] | None) -> list[Purged]:
-        """All checks, in order; nothing is written. The PURGE events. Raises DamagedStore."""
+    def check(self, check_projections: Callable[[Log], None] | None) -> list[object]:
+        """All checks, in order; nothing is written. The events that destroy keys. Raises DamagedStore."""
         self._check_pages()
         self.env = Environment.open(self.dir.journal_dir, DATABASES, durable=True, readonly=self.readonly)
         self._to_close.append(self.env.close)
@@ -103,15 +109,15 @@ class Store:
         self.found_seq = self.log.head().seq
         self.clean = noted == self.log.head() or self.found_seq == 0
         if check_projections is not None:
-            check_projections(self.log.head())
+            check_projections(self.log)
         self.vault = Vault.open(self.dir.vault_file, self.store_id, self.readonly)
         self._to_close.append(self.vault.close)
         self.sealer = Sealer(self.vault, self.store_id)
         self._check_opened()
         self._check_owner()
-        purged = [event for _seq, event in self._purged()]
-        self._check_shredded(purged)
-        return purged
+        destroying = [event for _seq, event in self._destroying()]
+        self._check_shredded(destroying)
+        return destroying
 
     def _check_pages(self) -> None:
         """Before LMDB reads a page; a walk in a child says which records a damaged one costs."""
@@ -168,16 +174,10 @@ class Store:
             found = f"it ends at slot {self.vault.slot_count() - 1}, slot {last} is in use"
             raise DamagedStore("vault", found, _RESTORE)
 
-    def _check_shredded(self, purged: Iterable[Purged]) -> None:
-        """A shredded slot that no record asks for is a finding. The long look only when there is one."""
+    def _check_shredded(self, destroying: Iterable[object]) -> None:
+        """A shredded slot that no record asks for is a finding."""
         shredded = self.vault.shredded_slots(self.log.state.vault_next)
-        unexplained = set(shredded) - set(purged_slots(purged))
-        if not unexplained:
-            return
-        for chunk in self.log.chunks(check=False):
-            for each in chunk:
-                if isinstance(each.event, MeanMoved):
-                    unexplained.difference_update(part.slot for part in each.event.destroyed)
+        unexplained = set(shredded) - set(destroyed_slots(destroying))
         for slot in sorted(unexplained):
             what = f"vault slot {slot} is shredded, and no PURGE names it: it reads as purged"
             self.findings.append(Finding("shredded_unnamed", None, what, _RESTORE))
@@ -189,18 +189,19 @@ class Store:
             raise DamagedStore("journal", "the state names a record that is missing", _RESTORE, seq)
         return record.event
 
-    def _purged(self) -> list[tuple[int, Purged]]:
-        found: list[tuple[int, Purged]] = []
-        for seq in self.log.purge_seqs():
+    def _destroying(self) -> list[tuple[int, object]]:
+        """The listed records that destroy keys, each with its event."""
+        found: list[tuple[int, object]] = []
+        for seq in self.log.destroying_seqs():
             event = self._event(seq)
-            if not isinstance(event, Purged):
-                raise DamagedStore("journal", "listed as a PURGE, it is none", _RESTORE, seq)
+            if not is_destroying(event):
+                raise DamagedStore("journal", "listed as destroying keys, it does not", _RESTORE, seq)
             found.append((seq, event))
         return found
 
     # --- opening: writes -----------------------------------------------------------------------------
 
-    def begin(self, version: str, now_ms: int, purged: Iterable[Purged]) -> None:
+    def begin(self, version: str, now_ms: int, destroying: Iterable[object]) -> None:
         """The writes of an opening: OPENED, fresh keys, purges. Raises StoreIO."""
         state = self.log.state
         recorded = self._event(state.opened_seq) if state.opened_seq else None
@@ -213,7 +214,7 @@ class Store:
         opened = MetaState(state.vault_next, state.owner_seq, state.epoch, seq)
         self.log.append([encode_body(record)], [], opened)
         self.vault.start_at(state.vault_next)
-        shredded = self.vault.shred(purged_slots(purged))
+        shredded = self.vault.shred(destroyed_slots(destroying))
         if self._reconcile_purges() or shredded:
             self.write_head()
 
@@ -225,7 +226,9 @@ class Store:
             self.findings.append(Finding("purges_line", None, what, "What it said stands in the journal."))
         listed = {(line.seq, line.chain) for line in there.directives if line.store == self.store_id.hex()}
         missing: list[Directive] = []
-        for seq, event in self._purged():
+        for seq, event in self._destroying():
+            if not isinstance(event, Purged):
+                continue
             with self.env.read() as txn:
                 chain = self.log.chain_of(txn, seq)
             if (seq, chain.hex()) not in listed:
@@ -243,27 +246,24 @@ class Store:
         return self.epoch
 
 
-def purged_slots(purged: Iterable[Purged]) -> list[int]:
-    """The slots that PURGE events destroy."""
-    return [part.slot for event in purged for part in event.parts if part.slot]
-
-
 def purge_parts(store: Store, bodies: Sequence[bytes], sealed: Iterable[tuple[bytes, bytes]], state: MetaState) -> Head:
-    """Commit a batch with PURGE records and do what they say, in order: records, lines, slots, head file.
+    """Commit a batch with records that destroy keys, and do what they say, in order: records, the purges'
+    lines, slots, head file.
 
     Raises StoreIO; after that the process is to end: the next opening finishes what is not done.
     """
     first = store.log.head().seq + 1
     events = {seq: decode_body(seq, body).event for seq, body in enumerate(bodies, start=first)}
-    purged = {seq: event for seq, event in events.items() if isinstance(event, Purged)}
-    head = store.log.append(bodies, sealed, state, purge_seqs=tuple(purged))
+    destroying = {seq: event for seq, event in events.items() if is_destroying(event)}
+    head = store.log.append(bodies, sealed, state, destroying_seqs=tuple(destroying))
     lines: list[Directive] = []
     with store.env.read() as txn:
-        for seq, event in purged.items():
-            chain = store.log.chain_of(txn, seq)
-            lines.append(directive(store.store_id, store.epoch, seq, chain, event))
+        for seq, event in destroying.items():
+            if isinstance(event, Purged):
+                chain = store.log.chain_of(txn, seq)
+                lines.append(directive(store.store_id, store.epoch, seq, chain, event))
     append_purges(store.dir.purges_file, lines)
-    store.vault.shred(purged_slots(purged.values()))
+    store.vault.shred(destroyed_slots(destroying.values()))
     store.write_head()
     return head
 
@@ -274,7 +274,7 @@ def open_store(
     version: str,
     now_ms: int,
     readonly: bool = False,
-    check_projections: Callable[[Head], None] | None = None,
+    check_projections: Callable[[Log], None] | None = None,
 ) -> Store:
     """Open the store in `root`. Raises StoreAbsent, StoreLocked, DamagedStore, UnsafePath, StoreIO."""
     state_dir = StateDir(root)
@@ -284,9 +284,9 @@ def open_store(
         store.store_id = _read_format(state_dir)
         if not readonly:
             _remove(state_dir.leftovers())
-        purged = store.check(check_projections)
+        destroying = store.check(check_projections)
         if not readonly:
-            store.begin(version, now_ms, purged)
+            store.begin(version, now_ms, destroying)
     except lmdb.Error as error:
         store.close(clean=False)
         raise DamagedStore("journal", str(error), _RESTORE) from error

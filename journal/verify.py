@@ -23,9 +23,10 @@ from typing import NamedTuple
 import lmdb
 import msgspec
 
+from journal.destroying import destroyed_parts, is_destroying
 from journal.environment import DATA_FILE, Environment
 from journal.errors import DamagedRecord, DamagedStore, StoreIO
-from journal.events import MeanMoved, Opened, Purged, Restored, SealedPart, Vacuumed
+from journal.events import Opened, Purged, Restored, SealedPart, Vacuumed
 from journal.log import CHUNK_RECORDS, DATABASES, Log, rows_from, sealed_key, stored_store_id
 from journal.preflight import check_data_file
 from journal.record import (
@@ -128,14 +129,13 @@ class _Walk:
 
     def event(self, txn: lmdb.Transaction, record: Record) -> None:
         event = record.event
-        if isinstance(event, Purged):
+        if is_destroying(event):
             self.purges.add(record.seq)
-            self.release((part.owner_seq, part.part) for part in event.parts)
+            self.release((part.owner_seq, part.part) for part in destroyed_parts(event))
+        if isinstance(event, Purged):
             return
         if isinstance(event, Vacuumed):
             self.release(event.removed)
-        elif isinstance(event, MeanMoved):
-            self.release((part.owner_seq, part.part) for part in event.destroyed)
         elif isinstance(event, Opened | Restored):
             self.epoch = event.epoch
         for part in getattr(event, "parts", ()):
@@ -183,11 +183,11 @@ class _Walk:
         self.settle_purges()
 
     def settle_purges(self) -> None:
-        listed = set(self.log.purge_seqs())
+        listed = set(self.log.destroying_seqs())
         for seq in sorted(self.purges - listed):
-            self.note("purge_unlisted", seq, "a PURGE that is not on the list of purges")
+            self.note("purge_unlisted", seq, "it destroys keys, and is not on the list of those that do")
         for seq in sorted(listed - self.purges):
-            self.note("purge_absent", seq, "the list of purges names a record that is no PURGE")
+            self.note("purge_absent", seq, "the list of records that destroy keys names one that does not")
 
 
 def walk_log(

@@ -25,9 +25,9 @@ import msgspec
 from journal.environment import Environment
 from journal.errors import DamagedStore
 from journal.log import Log
-from journal.preflight import check_data_file
 from journal.record import Head, Record
-from projections import rows, tables
+from journal.trees import check_trees
+from projections import blocks, rows, tables
 from projections.fold import apply
 from projections.state import Changes, Counters, State
 
@@ -72,7 +72,7 @@ def peek_watermark(directory: Path, boot_id: bytes) -> Head | None:
 
 def _read_watermark(directory: Path) -> Head | None:
     """The watermark in `directory`. Raises DamagedStore, DamagedRow."""
-    check_data_file(directory / "data.mdb")
+    check_trees(directory / "data.mdb")
     try:
         env = Environment.open(directory, (*tables.DATABASES, tables.META), durable=False, readonly=True)
         try:
@@ -88,18 +88,29 @@ def _read_watermark(directory: Path) -> Head | None:
     return Head(epoch, seq, chain)
 
 
-def check_watermark(directory: Path, boot_id: bytes, head: Head) -> None:
-    """Raise DamagedStore when trusted projections are ahead of a journal whose head is `head`."""
+def check_watermark(directory: Path, boot_id: bytes, log: Log) -> None:
+    """Raise DamagedStore when trusted projections are ahead of the journal, or come from another one."""
     found = peek_watermark(directory, boot_id)
-    if found is None or found.seq < head.seq or found[1:] == head[1:]:
-        return
-    raise DamagedStore(
-        "projections",
-        f"their watermark is record {found.seq} ({found.chain.hex()}), the journal ends at {head.seq} "
-        f"({head.chain.hex()})",
-        "The journal went back: put the newer journal back, or restore a backup.",
-        head.seq,
-    )
+    if found is not None:
+        _check_place(found, log)
+
+
+def _check_place(found: Head, log: Log) -> None:
+    head = log.head()
+    if found.seq > head.seq:
+        raise DamagedStore(
+            "projections",
+            f"their watermark is record {found.seq}, the journal ends at {head.seq}",
+            "The journal went back: put the newer journal back, or restore a backup.",
+            head.seq,
+        )
+    if found.seq and _chain_of(log, found.seq) != found.chain:
+        raise DamagedStore(
+            "projections",
+            f"the journal's record {found.seq} is another one than the projections were folded from",
+            "Delete the directory projections/ if this is the journal you want.",
+            found.seq,
+        )
 
 
 class ProjectionStore:
@@ -118,8 +129,8 @@ class ProjectionStore:
         """Open what is there if it can be trusted, else begin empty. Raises nothing for a bad watermark:
         an unreadable one means a rebuild."""
         opened = directory / "OPEN"
-        if directory.exists() and peek_watermark(directory, boot_id) is None:
-            shutil.rmtree(directory)
+        if os.path.lexists(directory) and peek_watermark(directory, boot_id) is None:
+            _remove(directory)
         directory.mkdir(mode=0o700, exist_ok=True)
         _write_open(opened, boot_id)
         env = Environment.open(directory, (*tables.DATABASES, tables.META), durable=False)
@@ -172,7 +183,7 @@ class ProjectionStore:
         Raises DamagedStore when the watermark is not a place in this journal.
         """
         target = log.head()
-        self._check_watermark(log, target)
+        _check_place(self.head, log)
         folded = 0
         for chunk in log.chunks(self.head.seq + 1, target.seq, FOLD_CHUNK_RECORDS):
             chain = _chain_of(log, chunk[-1].seq)
@@ -181,28 +192,6 @@ class ProjectionStore:
             if progress is not None:
                 progress(chunk[-1].seq, target.seq)
         return folded
-
-    def check_against(self, log: Log) -> None:
-        """Raise DamagedStore when the watermark is ahead of the journal or names another past."""
-        self._check_watermark(log, log.head())
-
-    def _check_watermark(self, log: Log, target: Head) -> None:
-        if self.head.seq == 0:
-            return
-        if self.head.seq > target.seq:
-            raise DamagedStore(
-                "projections",
-                f"their watermark is record {self.head.seq}, the journal ends at {target.seq}",
-                "The journal went back: restore the newer journal, or a backup.",
-                target.seq,
-            )
-        if _chain_of(log, self.head.seq) != self.head.chain:
-            raise DamagedStore(
-                "projections",
-                f"the journal's record {self.head.seq} is another one than the projections were folded from",
-                "Delete the directory projections/ if this is the journal you want.",
-                self.head.seq,
-            )
 
     def _fold_chunk(self, chunk: Iterable[Record], head: Head) -> None:
         with self.snapshot() as snapshot:
@@ -221,6 +210,8 @@ class ProjectionStore:
                 for database in databases:
                     with txn.cursor(db=self.env.db(database)) as cursor:
                         for key, value in cursor:
+                            if database == tables.BLOCKS and key[0] == blocks.SLOT:
+                                continue  # where keys lie in the vault is no logical state
                             digest.update(len(key).to_bytes(2, "big") + key)
                             digest.update(len(value).to_bytes(4, "big") + value)
                 found[projection] = digest.hexdigest()
@@ -255,13 +246,24 @@ def _chain_of(log: Log, seq: int) -> bytes:
 
 def _trusted(directory: Path, opened: Path, boot_id: bytes) -> bool:
     """Whether what is there may be opened: after a clean stop, or when only the process died."""
-    if not (directory / "data.mdb").exists():
+    data, lock = directory / "data.mdb", directory / "lock.mdb"
+    if not _is_file(data) or (os.path.lexists(lock) and not _is_file(lock)):
         return False
-    try:
-        found = opened.read_bytes()
-    except FileNotFoundError:
+    if not os.path.lexists(opened):
         return True
-    return found == _open_content(directory, boot_id)
+    return _is_file(opened) and opened.read_bytes() == _open_content(directory, boot_id)
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _remove(path: Path) -> None:
+    """Projections are disposable, whatever lies in their place."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+    else:
+        shutil.rmtree(path)
 
 
 def _open_content(directory: Path, boot_id: bytes) -> bytes:

@@ -2,16 +2,16 @@
 
 | projection | databases (key → value) |
 |---|---|
-| memories | `memories` TSID u64 → memory row; `rows` partition u32, page u32 → up to 63 header rows, CRC; `touches` TSID u64, seq u64 → CRC |
+| memories | `partitions` number u32 → msgpack, CRC; `memories` TSID u64 → memory row; `rows` partition u32, page u32 → up to 63 header rows, CRC; `touches` TSID u64, seq u64 → CRC |
 | edges | `edges_out` TSID u64 → entries of (type u8, kind u8, TSID u64), CRC; `edges_in` TSID u64, type u8, TSID u64 → kind u8, CRC |
 | idempotency | `idempotency` tenant u32, key hash 16 → seq u64, CRC |
 | sessions | `sessions` number u32 → session row; `session_ids` TSID u64 → number u32, CRC; `turns` session u32, turn u32 → TSID u64, CRC; `session_memories` session u32, TSID u64 → CRC |
 | names | `tenants` number u32 → msgpack, CRC; `producers` number u32 → msgpack, CRC; `entities` number u32 → msgpack, CRC |
-| partitions | `partitions` number u32 → msgpack, CRC |
 | texts | `texts` owner seq u64, TSID u64 → CRC (who shares a text part) |
 | blocks | `blocks` kind u8, id u64, block u32 → CRC or bounds, CRC (which 256-record blocks hold records of an actor, a producer, a time, a vault slot) |
 
-Integers in keys are big-endian. `meta` holds the watermark and the counters.
+A projection reads and writes its own databases only, so that it can be folded alone: a partition counts its
+rows, and a row's place is that count, so both are one. Integers in keys are big-endian. `meta` holds the watermark and the counters.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ BLOCKS = "blocks"
 META = "meta"
 
 PROJECTIONS: dict[str, tuple[str, ...]] = {
-    "memories": (MEMORIES, ROWS, TOUCHES),
+    "memories": (PARTITIONS, MEMORIES, ROWS, TOUCHES),
     "edges": (EDGES_OUT, EDGES_IN),
     "idempotency": (IDEMPOTENCY,),
     "sessions": (SESSIONS, SESSION_IDS, TURNS, SESSION_MEMORIES),
     "names": (TENANTS, PRODUCERS, ENTITIES),
-    "partitions": (PARTITIONS,),
     "texts": (TEXTS,),
     "blocks": (BLOCKS,),
 }

@@ -11,6 +11,7 @@ from journal.errors import DamagedRecord, PartUnreadable
 from journal.particulars import decode_particulars
 from journal.store import Store
 from journal.unsealing import unseal
+from journal.verify import Finding
 from projections import names, partitions, rows, tables
 from projections.store import ProjectionStore, TxnSnapshot
 from projections.workingset import SessionDefaults, WorkingSet, entity_hash, session_hash
@@ -70,9 +71,15 @@ class _Sealed:
                 self._entity(int.from_bytes(key, "big"), entity)
 
     def _event(self, seq: int) -> object:
-        record = self._store.log.get(self._txn, seq)
-        if record is None:
-            raise DamagedRecord(seq, "missing")
+        """The event of a record; None when it is damaged, which costs its name only and becomes a finding."""
+        try:
+            record = self._store.log.get(self._txn, seq)
+            if record is None:
+                raise DamagedRecord(seq, "missing")
+        except DamagedRecord as error:
+            what = f"the name that record {seq} brought can't be read: {error}"
+            self._store.note(Finding("name_damaged", seq, what, error.action))
+            return None
         return record.event
 
     def _name(self, event: object) -> bytes | None:
@@ -92,7 +99,7 @@ class _Sealed:
     def _session(self, number: int, row: rows.SessionRow) -> None:
         event = self._event(row.owner_seq)
         if not isinstance(event, events.SessionOpened):
-            raise DamagedRecord(row.owner_seq, "event")
+            return
         known = self._known
         known.session_agents[number] = event.agent
         defaults = self._defaults(event)

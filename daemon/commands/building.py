@@ -16,6 +16,7 @@ from daemon.refusal import Reason, Refused
 from daemon.view import View
 from journal import events
 from journal.codes import Kind, Part, SessionCause, TenantState, Tier
+from journal.errors import DamagedRecord
 from journal.particulars import Particulars, encode
 from projections.kinds import KINDS
 from projections.names import TenantRow
@@ -228,8 +229,17 @@ class Building:
         return (
             view.base.session_agents.get(number)
             or view.pending.session_agents.get(number)
-            or self.learned.session_agents[number]
+            or self.learned.session_agents.get(number)
+            or self._recorded_agent(number)
         )
+
+    def _recorded_agent(self, number: int) -> str:
+        """For a session whose record could not be read when names were warmed. Raises DamagedRecord."""
+        owner_seq = self.session(number).owner_seq
+        record = self.view.record(owner_seq)
+        if record is None or not isinstance(record.event, events.SessionOpened):
+            raise DamagedRecord(owner_seq, "event")
+        return record.event.agent
 
     def live_sessions(self, agent: str) -> list[int]:
         """The live sessions that the caller's uid opened for `agent`."""

@@ -1,14 +1,13 @@
-"""get and list: memories in full, compact, purged or damaged."""
+"""get, and how a memory is shown: in full, compact, purged or damaged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from daemon.prepare import UNSET, invalid, parse_memory, parse_session, parse_time
-from daemon.reads.cursors import decode_cursor, encode_cursor
+from daemon.prepare import UNSET, invalid, parse_memory
 from daemon.reads.reading import Reading, is_purged
 from daemon.refusal import Reason, Refused
 from daemon.wire import results as r
@@ -30,8 +29,8 @@ from journal.codes import (
 from journal.errors import DamagedRecord, PartUnreadable
 from journal.particulars import Particulars
 from journal.record import Record
-from journal.tsid import format_tsid, memory_ref, tsid_ms
-from projections import edges, partitions, sessions, tables
+from journal.tsid import format_tsid, memory_ref
+from projections import edges, partitions, tables
 from projections.kinds import ORIGINS, effective_confidence
 from projections.rows import MemoryRow
 from projections.state import KEY32
@@ -80,7 +79,7 @@ def _shown(reading: Reading, tsid: int, row: MemoryRow, show: Show) -> Any:
         return _purged(reading, row, record, event)
     try:
         text = reading.text(event) if reading.content else None
-        particulars = _particulars(reading, row, event)
+        particulars = particulars_of(reading, row, event)
     except PartUnreadable as error:
         if error.state == "purged":
             return _purged(reading, row, record, event)
@@ -90,7 +89,7 @@ def _shown(reading: Reading, tsid: int, row: MemoryRow, show: Show) -> Any:
     return show(reading, tsid, row, record, event, text, particulars)
 
 
-def _particulars(reading: Reading, row: MemoryRow, event: events.MemoryCreated) -> Particulars:
+def particulars_of(reading: Reading, row: MemoryRow, event: events.MemoryCreated) -> Particulars:
     if not reading.content:
         return Particulars()
     if row.particulars_seq == row.seq:
@@ -100,6 +99,7 @@ def _particulars(reading: Reading, row: MemoryRow, event: events.MemoryCreated) 
 
 
 def _damaged(reading: Reading, tsid: int, row: MemoryRow, what: str, record: Record | None = None) -> r.DamagedMemory:
+    reading.note_damage(row.seq, what)
     return r.DamagedMemory(
         id=memory_ref(row.kind, tsid),
         kind=Kind(row.kind).wire,
@@ -273,130 +273,6 @@ def partition_name(reading: Reading, number: int) -> str:
     if value is None:
         return ""
     return partitions.name_of(partitions.unpack(key, value))
-
-
-# --- list ----------------------------------------------------------------------------------------
-
-
-def list_memories(reading: Reading, params: Any) -> r.ListResult:
-    """Memories by selection, in id order. Without a status the active ones."""
-    sel = params.sel
-    key = repr((reading.tenant_names, sel, params.full))
-    after, head_seq = decode_cursor(params.cursor, key, reading.state.head.seq)
-    wanted = _Wanted(sel, head_seq)
-    page: list[Any] = []
-    total = 0
-    last = after
-    more = False
-    for tsid, row in _candidates(reading, sel):
-        if not wanted.row(tsid, row) or not _matches_content(reading, sel, row):
-            continue
-        total += 1
-        if tsid <= after:
-            continue
-        if len(page) == params.limit:
-            more = True
-            continue
-        page.append(full(reading, tsid, row) if params.full else compact(reading, tsid, row))
-        last = tsid
-    cursor = encode_cursor(last, head_seq, key) if more else None
-    return r.ListResult(memories=page, next_cursor=cursor, total=total)
-
-
-class _Wanted:
-    """The conditions that a memory row alone can answer."""
-
-    def __init__(self, sel: Any, head_seq: int) -> None:
-        self._head_seq = head_seq
-        given = sel if sel is not UNSET else None
-        self._ids: set[int] | None = None
-        self._kinds: set[int] | None = None
-        self._origins: set[int] | None = None
-        self._statuses = {int(Status.ACTIVE)}
-        self._since = self._until = None
-        if given is None:
-            return
-        if given.ids is not UNSET:
-            self._ids = {parse_memory("sel.ids", ref)[1] for ref in given.ids}
-        if given.kinds is not UNSET:
-            self._kinds = {int(Kind.from_wire(kind)) for kind in given.kinds}
-        if given.origins is not UNSET:
-            self._origins = {int(Origin.from_wire(origin)) for origin in given.origins}
-        if given.status is not UNSET:
-            self._statuses = {int(Status.from_wire(status)) for status in given.status}
-        self._since = None if given.since is UNSET else parse_time("sel.since", given.since)[0]
-        self._until = None if given.until is UNSET else parse_time("sel.until", given.until)[0]
-
-    def row(self, tsid: int, row: MemoryRow) -> bool:
-        at_ms = tsid_ms(tsid)
-        return (
-            row.seq <= self._head_seq
-            and (self._ids is None or tsid in self._ids)
-            and (self._kinds is None or row.kind in self._kinds)
-            and (self._origins is None or row.origin in self._origins)
-            and int(row.status) in self._statuses
-            and (self._since is None or at_ms >= self._since)
-            and (self._until is None or at_ms < self._until)
-        )
-
-
-def _candidates(reading: Reading, sel: Any) -> Iterator[tuple[int, MemoryRow]]:
-    """The tenant's memories in id order, narrowed to a session where one is named."""
-    if not reading.tenants:
-        return
-    if sel is not UNSET and sel.session is not UNSET:
-        number = reading.session_number(parse_session("sel.session", sel.session))
-        if number is None:
-            raise Refused(Reason.NOT_FOUND, "no such session", parameter="sel.session")
-        ids = sorted(sessions.turn_ids(reading.state, number) + sessions.other_ids(reading.state, number))
-    elif sel is not UNSET and sel.ids is not UNSET:
-        ids = sorted({parse_memory("sel.ids", ref)[1] for ref in sel.ids})
-    else:
-        ids = [int.from_bytes(key, "big") for key, _ in reading.state.prefix(tables.MEMORIES, b"")]
-    for tsid in ids:
-        row = reading.memory(tsid)
-        if row is not None:
-            yield tsid, row
-
-
-_SEALED_FIELDS = ("subject", "entity", "text", "tags", "project")
-
-
-def _matches_content(reading: Reading, sel: Any, row: MemoryRow) -> bool:
-    """The conditions that only unsealing, or the producer, can answer."""
-    if sel is UNSET:
-        return True
-    if sel.producer is not UNSET and not _matches_producer(reading, sel.producer, row):
-        return False
-    given = [name for name in _SEALED_FIELDS if getattr(sel, name) is not UNSET]
-    if not given:
-        return True
-    if is_purged(row):
-        return False
-    if not reading.content:
-        raise Refused(Reason.DENIED, "selecting by content needs the grant `content`", parameter="sel")
-    try:
-        _, event = reading.genesis(row)
-        particulars = _particulars(reading, row, event)
-        text = reading.text(event) if "text" in given else ""
-    except (PartUnreadable, DamagedRecord):
-        return False
-    return (
-        (sel.subject is UNSET or particulars.subject == sel.subject)
-        and (sel.project is UNSET or particulars.project == sel.project)
-        and (sel.entity is UNSET or any(name == sel.entity for name, _ in particulars.entities))
-        and (sel.tags is UNSET or set(sel.tags) <= set(particulars.tags))
-        and (sel.text is UNSET or sel.text.casefold() in text.casefold())
-    )
-
-
-def _matches_producer(reading: Reading, match: Any, row: MemoryRow) -> bool:
-    producer = reading.producer(row.producer)
-    for name in ("agent", "model", "version", "extractor"):
-        wanted = getattr(match, name)
-        if wanted is not UNSET and wanted != (getattr(producer, name) if producer else None):
-            return False
-    return True
 
 
 def _compact(

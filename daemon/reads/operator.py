@@ -14,8 +14,9 @@ from daemon.refusal import Reason, Refused
 from daemon.service import Service, tenant_of
 from daemon.wire import results as r
 from daemon.wire.verbs import PROTOCOL_VERSION, VERBS
-from journal.codes import PartitionState, TenantState
+from journal.codes import CallerRole, PartitionState, TenantState
 from journal.space import free_bytes
+from journal.store import Store
 from projections import partitions, tables
 
 
@@ -24,11 +25,23 @@ class Operator:
 
     METHODS = frozenset({"hello", "describe", "head", "status"})
 
-    def __init__(self, service: Service, version: str, recovery: r.RecoveryOut, socket: str | None) -> None:
-        self._service = service
+    def __init__(self, store: Store, version: str, socket: str | None) -> None:
+        self._store = store
         self._version = version
-        self._recovery = recovery
         self._socket = socket
+        self._service: Service | None = None
+        self._recovery = r.RecoveryOut(
+            clean=store.clean, boot_changed=store.boot_changed, from_seq=0, to_seq=0, rebuilt=[], took_ms=0
+        )
+
+    def folding(self, seq: int, to_seq: int) -> None:
+        """The fold has come to record `seq` of `to_seq`."""
+        self._recovery = msgspec.structs.replace(self._recovery, to_seq=seq)
+
+    def begin(self, service: Service, recovery: r.RecoveryOut) -> None:
+        """The fold is done, the service answers."""
+        self._recovery = recovery
+        self._service = service
 
     def read(self, method: str, params: Any, caller: Caller) -> msgspec.Struct:
         """Raises Refused."""
@@ -38,11 +51,11 @@ class Operator:
         if method == "hello":
             return self._hello(tenant, caller)
         if method == "head":
-            return head_result(self._service.store, self._service.store.log.head())
-        return self._status(tenant)
+            return head_result(self._store, self._store.log.head())
+        return self._status(tenant, caller)
 
     def _hello(self, tenant: str, caller: Caller) -> r.HelloResult:
-        store = self._service.store
+        store = self._store
         return r.HelloResult(
             version=self._version,
             protocol=PROTOCOL_VERSION,
@@ -50,52 +63,42 @@ class Operator:
             epoch=store.epoch,
             tenant=tenant,
             role=caller.role.wire,
-            state="read_only" if self._read_only() else "ready",
+            state=self._state(),
             limits=told_limits(),
             verbs=[verb.name for verb in VERBS.values() if caller.role in verb.roles],
         )
 
-    def _read_only(self) -> bool:
-        return self._service.writer.failed is not None or self._service.writer.read_only
+    def _state(self) -> str:
+        if self._service is None:
+            return "folding"
+        return "read_only" if self._read_only() else "ready"
 
-    def _status(self, tenant: str) -> r.StatusResult:
+    def _read_only(self) -> bool:
         service = self._service
-        store = service.store
+        return service is not None and (service.writer.failed is not None or service.writer.read_only)
+
+    def _status(self, tenant: str, caller: Caller) -> r.StatusResult:
+        """What is the store's as a whole is told to operators only: a tenant learns nothing of the others."""
+        store, service = self._store, self._service
         head = store.log.head()
-        number = service.names.tenant_numbers.get(tenant, 0)
-        row = service.names.tenants.get(number)
-        findings = []
-        if service.writer.read_only:
-            findings.append(
-                r.FindingOut(code="disk_full", seq=head.seq, what="the disk is too full to write", action="make room")
-            )
-        if service.writer.failed is not None:
-            findings.append(
-                r.FindingOut(code="write_failed", seq=head.seq, what="a write to the journal failed", action="restart")
-            )
-        findings += [r.FindingOut(code=f.code, seq=f.seq, what=f.what, action=f.action) for f in store.findings]
-        findings += [
-            r.FindingOut(
-                code="projection_damaged", seq=None, what=name, action="restart: the projections are folded anew"
-            )
-            for name in sorted(service.projections.damaged)
-        ]
-        health = "degraded" if findings else "ok"
-        if service.writer.failed is not None:
-            health = "failed"
+        number = 0 if service is None else service.names.tenant_numbers.get(tenant, 0)
+        row = None if service is None else service.names.tenants.get(number)
+        whole = caller.role is not CallerRole.AGENT
+        findings = self._findings() if whole else []
+        folded_seq = self._recovery.to_seq if service is None else service.projections.head.seq
         return r.StatusResult(
-            health=health,
+            health=self._health(),
             findings=findings,
             recovery=self._recovery,
             head=head_result(store, head),
-            lag=max(0, head.seq - service.projections.head.seq),
-            map_bytes=store.env.map_bytes,
-            disk_free_bytes=free_bytes(store.dir.root),
-            oldest_reader_ms=store.env.oldest_reader_ms(),
-            warmed=1.0,
+            lag=max(0, head.seq - folded_seq),
+            map_bytes=store.env.map_bytes if whole else None,
+            disk_free_bytes=free_bytes(store.dir.root) if whole else None,
+            oldest_reader_ms=store.env.oldest_reader_ms() if whole else None,
+            warmed=0.0 if service is None else 1.0,
             cycle=r.CyclesOut(last=None, next=None),
-            partitions=self._partition_states(number),
-            keys_ready=store.vault.slot_count() - store.vault.next_slot,
+            partitions={} if service is None else self._partition_states(service, number),
+            keys_ready=store.vault.slot_count() - store.vault.next_slot if whole else None,
             tenant=tenant,
             tenant_state=(TenantState.INITIALIZING if row is None else TenantState(row.state)).wire,
             enforce=True if row is None else row.enforce,
@@ -103,9 +106,35 @@ class Operator:
             socket=self._socket,
         )
 
-    def _partition_states(self, tenant: int) -> dict[str, int]:
+    def _health(self) -> str:
+        service = self._service
+        if service is not None and service.writer.failed is not None:
+            return "failed"
+        return "degraded" if self._findings() else "ok"
+
+    def _findings(self) -> list[r.FindingOut]:
+        found = [r.FindingOut(code=f.code, seq=f.seq, what=f.what, action=f.action) for f in self._store.findings]
+        service = self._service
+        if service is None:
+            return found
+        seq = self._store.log.head().seq
+        if service.writer.read_only:
+            what = "the disk is too full to write"
+            found.append(r.FindingOut(code="disk_full", seq=seq, what=what, action="make room"))
+        if service.writer.failed is not None:
+            what = "a write to the journal failed"
+            found.append(r.FindingOut(code="write_failed", seq=seq, what=what, action="restart"))
+        found += [
+            r.FindingOut(
+                code="projection_damaged", seq=None, what=name, action="restart: the projections are folded anew"
+            )
+            for name in sorted(service.projections.damaged)
+        ]
+        return found
+
+    def _partition_states(self, service: Service, tenant: int) -> dict[str, int]:
         states: Counter[str] = Counter()
-        with self._service.projections.snapshot() as snapshot:
+        with service.projections.snapshot() as snapshot:
             for key, value in snapshot.prefix(tables.PARTITIONS, b""):
                 row = partitions.unpack(bytes(key), bytes(value))
                 if row.tenant == tenant:

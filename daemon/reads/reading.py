@@ -19,11 +19,14 @@ from journal.particulars import Particulars, decode_particulars
 from journal.record import Record
 from journal.store import Store
 from journal.unsealing import unseal
+from journal.verify import Finding
 from projections import names, sessions, tables
 from projections.rows import MemoryRow, SessionRow
 from projections.state import KEY32, State
 from projections.store import ProjectionStore
 from projections.workingset import WorkingSet
+
+RESTORE = "Run `noctuary audit`; restore a backup that still has it."
 
 
 class Reading:
@@ -72,6 +75,10 @@ class Reading:
         if not isinstance(event, events.MemoryCreated) or record.tenant not in self.tenants:
             raise DamagedRecord(row.seq, "event")
         return record, event
+
+    def note_damage(self, seq: int, what: str) -> None:
+        """Record `seq`, or what it names, can't be read: kept as a finding, which `status` tells."""
+        self.store.note(Finding("read_damaged", seq, f"{what} of record {seq} can't be read", RESTORE))
 
     def unseal(self, part: SealedPart) -> bytes:
         """The plaintext of a part. Raises PartUnreadable (purged or damaged)."""

@@ -83,8 +83,10 @@ def _fields(reading: Reading, row: SessionRow) -> dict[str, Any]:
             key = None if name is None else reading.unseal(name).decode()
             particulars = reading.particulars(event.parts)
             project, subject = particulars.project, particulars.subject
-        except PartUnreadable:
-            state = "purged"
+        except PartUnreadable as error:
+            state = error.state
+            if state == "damaged":
+                reading.note_damage(row.owner_seq, "sealed part")
     producer = reading.producer(event.producer)
     return {
         "session": f"session:{format_tsid(row.id)}",

@@ -386,13 +386,13 @@ class StatusResult(Result, kw_only=True):
     recovery: RecoveryOut
     head: HeadResult
     lag: int
-    map_bytes: int
-    disk_free_bytes: int
-    oldest_reader_ms: int
+    map_bytes: int | None
+    disk_free_bytes: int | None
+    oldest_reader_ms: int | None
     warmed: float
     cycle: CyclesOut
     partitions: dict[str, int]
-    keys_ready: int
+    keys_ready: int | None
     tenant: str
     tenant_state: str
     enforce: bool

@@ -264,10 +264,10 @@ def _difference(told: Any, expected: Any) -> str:
 
 
 _LEAVE = """
-import sys, os
+import os, sys, time
 from pathlib import Path
-from daemon.main import open_all
-store, projections, _ = open_all(Path(sys.argv[1]))
+from daemon.opening import open_all
+store, projections, _ = open_all(Path(sys.argv[1]), "drill", time.time_ns() // 1_000_000)
 os._exit(0)
 """
 

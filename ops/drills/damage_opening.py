@@ -27,8 +27,8 @@ import msgspec
 from daemon.call import Call
 from daemon.caller import Caller
 from daemon.exits import Exit
-from daemon.main import open_all
-from daemon.moment import Moment
+from daemon.moment import Moment, system_clock_ms
+from daemon.opening import open_all
 from daemon.refusal import Refused
 from daemon.service import Service
 from daemon.wire.verbs import VERBS
@@ -95,7 +95,7 @@ def examine(root: Path, ids: dict[str, list[str]], now_ms: int) -> dict[str, Any
 
 def examine_once(root: Path, ids: dict[str, list[str]], now_ms: int) -> dict[str, Any]:
     """Open, ask for everything, audit, write one more, close. Raises what the opening raises."""
-    store, projections, _recovery = open_all(root)
+    store, projections, _recovery = open_all(root, "drill", system_clock_ms())
     clean = False
     try:
         answered: queue.SimpleQueue[Any] = queue.SimpleQueue()

@@ -12,8 +12,8 @@ import pytest
 
 from daemon.call import Call
 from daemon.caller import Caller
-from daemon.main import open_all
-from daemon.moment import Moment
+from daemon.moment import Moment, system_clock_ms
+from daemon.opening import open_all
 from daemon.refusal import Reason, Refused
 from daemon.service import Service
 from daemon.wire.verbs import VERBS
@@ -29,7 +29,7 @@ class Served:
 
     def __init__(self, root: Path) -> None:
         self.answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.store, self.projections, _ = open_all(root)
+        self.store, self.projections, _ = open_all(root, "drill", system_clock_ms())
         self.space = SpaceGuard(
             root, self.store.dir.reserve_file, read_only_below=0, writable_from=0, reserve_bytes=4096
         )

@@ -79,7 +79,7 @@ def test_purges_are_listed_and_ciphertexts_leave(tmp_path: Path) -> None:
     with open_journal(tmp_path) as log:
         append_memories(log, 2)
         log.append([encode_body(record(3, purge(memory(1))))], [], log.state, [3], [sealed_key(1, 1)])
-        assert log.purge_seqs() == [3]
+        assert log.destroying_seqs() == [3]
         with log.env.read() as txn:
             assert log.sealed(txn, 1, 1) is None
             assert log.sealed(txn, 2, 1) == ciphertext(2)
@@ -154,4 +154,4 @@ def test_a_purge_row_that_was_altered_is_damage(tmp_path: Path) -> None:
         with log.env.write() as txn:
             txn.put(b"purge" + seq_key(1), b"wrong", db=log.env.db("meta"))
         with pytest.raises(DamagedStore):
-            log.purge_seqs()
+            log.destroying_seqs()

@@ -169,7 +169,7 @@ def test_a_purge_that_was_cut_short_is_finished_at_the_next_opening(tmp_path: Pa
     store = opened(root)
     part = remember(store, b"secret")
     seq = store.log.head().seq + 1
-    store.log.append([body(seq, purged(part))], [], store.log.state, purge_seqs=(seq,))
+    store.log.append([body(seq, purged(part))], [], store.log.state, destroying_seqs=(seq,))
     store.close(clean=False)
     again = opened(root)
     assert again.vault.state(part.slot) is SlotState.SHREDDED

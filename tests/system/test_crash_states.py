@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from journal.environment import Environment
+from journal.log import DATABASES, Log
+from journal.record import HEAD_BYTES
 from ops.drills.crash.disk import Directory, Disk, Fates, File, Naming, Write, torn
 from ops.drills.crash.fates import Left, Mixed, Strict, Torn
+from ops.drills.crash.judge import Asked, Brief, Case, Judge
+from ops.drills.crash.load import Request
 from ops.drills.crash.recording import STATE, strace_problem
 from ops.drills.crash.replay import Event, Replay
+from ops.drills.crash.served import Served
 from ops.drills.crash.states import Category, State, plan
 from ops.drills.crash.trace import BadTrace, parse_trace
 from ops.drills.crash_states import EARLY, EARLY_EVENTS, Explorer
 
 ROOT = "/r"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def hexed(text: str) -> str:
@@ -169,6 +177,30 @@ def test_names_that_were_not_synced_may_come_and_go() -> None:
     directory.change(Naming(3, "new", file, "old"))
     assert set(directory.entries(lambda naming: True)) == {"new"}
     assert set(directory.entries(lambda naming: False)) == {"old"}
+
+
+# --- the judge -------------------------------------------------------------------------------------------
+
+
+def test_half_a_command_and_a_lost_answer_are_seen(tmp_path: Path) -> None:
+    params = {"kind": "raw", "subtype": "capture", "origin": "stated", "text": "whole", "idempotency_key": "k"}
+    served = Served(tmp_path / "whole")
+    shutil.copytree(tmp_path / "whole", tmp_path / "half")
+    (result,) = served.ask([Request("k", "remember", params)])
+    with served.store.env.read() as txn:
+        body = (served.store.log.raw(txn, 2) or b"")[HEAD_BYTES:]
+    assert isinstance(result, dict) and result["address"]["seq"] > 2, "its first record is not all of it"
+    served.close(clean=False)
+    env = Environment.open(tmp_path / "half" / "journal", DATABASES, durable=True)
+    log = Log(env, served.store.store_id)
+    log.append([body], [], log.state)
+    env.close()
+    judge = Judge(Brief([Asked("k", "remember", params, 0, result)], [str(tmp_path / "whole")]))
+    verdict = judge.judge(Case(str(tmp_path / "half"), BOOT_ID, 0, answered=1))
+    assert (verdict.acked, verdict.half, verdict.refused) == (1, 1, 0)
+    assert verdict.lost >= 1, verdict.what
+    whole = judge.judge(Case(str(tmp_path / "whole"), BOOT_ID, 0, answered=1))
+    assert (whole.acked, whole.what) == (1, [])
 
 
 # --- the run -----------------------------------------------------------------------------------------------

@@ -115,9 +115,7 @@ class Recording:
                 os.kill(pid, signal.SIGTERM)
             process.wait(END_WITHIN_S)
         finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+            _end(process)
         self._take(name, boot)
 
     def _purge(self, boot: Path) -> None:
@@ -127,7 +125,10 @@ class Recording:
         listed.write_text(json.dumps(requests), "utf-8")
         words = ("ops.drills.crash.purging", str(self.root / STATE), str(listed))
         process = self._spawn("purged", boot, words)
-        code = process.wait(END_WITHIN_S)
+        try:
+            code = process.wait(END_WITHIN_S)
+        finally:
+            _end(process)
         if code:
             raise AssertionError(f"the purge ended with {code}: {self._logged('purged')}")
         self._take("purged", boot)
@@ -140,8 +141,9 @@ class Recording:
         environment = {**kept, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(self.work / "none")}
         with (self.work / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
-                strace + python, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+                strace + python, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
 
     def _trace(self, name: str) -> Path:
         return self.work / f"{name}.trace"
@@ -186,13 +188,24 @@ class Recording:
         with self._trace(name).open("r", encoding="ascii") as lines:
             calls = parse_trace(lines)
         program = Program(name, boot, calls, max((call.ended for call in calls), default=0) + 1)
-        for _ in Replay(self._disk, str(self.root), self._origin, given=self.given).play(calls):
+        replay = Replay(self._disk, str(self.root), self._origin, given=self.given)
+        for _ in replay.play(calls):
             pass
+        if differences(self._disk.root, self.root):
+            program.calls += self._finish(replay, calls)
         self._origin += program.lines
         self.eras[-1].programs.append(program)
         differing = list(differences(self._disk.root, self.root))
         if differing:
             raise BadTrace(f"after {name} the model differs from the directory in {', '.join(differing)}")
+
+    def _finish(self, replay: Replay, calls: list[Call]) -> list[Call]:
+        """The writes that were under way at a kill: what differs may be that they were done, unseen."""
+        cut = [call for call in calls if call.result is None and "write" in call.name]
+        done = [call._replace(result=sum(map(len, call.strings()))) for call in cut]
+        for _ in replay.play(done):
+            pass
+        return done
 
     def _cut_power(self) -> None:
         """Put a state that a power cut may leave in the place of the directory, projections in pieces."""
@@ -202,6 +215,13 @@ class Recording:
         shutil.copytree(base, self.root)
         self._disk = Disk.load(base)
         self.eras.append(Era(base))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """No process is left of it: strace that dies lets go of what it traces, so its whole group is ended."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _child(pid: int) -> int:

@@ -15,8 +15,8 @@ import msgspec
 
 from daemon.call import Call, Outcome
 from daemon.caller import Caller
-from daemon.main import open_all
-from daemon.moment import Moment
+from daemon.moment import Moment, system_clock_ms
+from daemon.opening import open_all
 from daemon.refusal import Refused
 from daemon.service import Service
 from daemon.wire.verbs import VERBS
@@ -33,7 +33,7 @@ class Served:
     """Open from the start to `close`. Raises NoctuaryFault when the store can't be opened."""
 
     def __init__(self, root: Path) -> None:
-        self.store, self.projections, self.recovery = open_all(root)
+        self.store, self.projections, self.recovery = open_all(root, "drill", system_clock_ms())
         self._answers: queue.SimpleQueue[tuple[Call, Outcome]] = queue.SimpleQueue()
         self._service: Service | None = None
 

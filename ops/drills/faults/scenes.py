@@ -174,7 +174,7 @@ def _purge_in_part(state: Path, texts: list[str]) -> list[str]:
     event = Purged(targets=(PurgeTarget(made.event.kind, made.event.id),), parts=made.event.parts)
     seq = store.log.head().seq + 1
     record = Record(seq, made.at_ms, made.tenant, Actor(0, 0, 0), Cause(seq, "purge"), event)
-    store.log.append([encode_body(record)], [], store.log.state, purge_seqs=(seq,))
+    store.log.append([encode_body(record)], [], store.log.state, destroying_seqs=(seq,))
     store.close(clean=False)
     return [text for text in texts if text != f"{writing.MARK} base.0.0"]
 

@@ -1,0 +1,97 @@
+"""From a state directory to what can be served: the store after all its checks, then its projections.
+
+Order (contract §3.4): every check of the journal and of what the projections say about it, the store's first
+writes, then the fold. The fold may take long; whoever waits for it is told how far it is and may end it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from daemon.wire.results import RecoveryOut
+from journal.errors import DamagedStore, StoreAbsent
+from journal.layout import StateDir, read_boot_id
+from journal.log import Log
+from journal.store import Store, create_store, open_store
+from journal.verify import verify_in_child
+from projections.rows import DamagedRow
+from projections.scrub import INLINE_ENTRIES, entries, scrub
+from projections.store import ProjectionStore, check_watermark, peek_watermark
+from projections.tables import PROJECTIONS
+
+Progress = Callable[[int, int], None]
+"""Called with the record that is folded and the one to be reached. What it raises ends the fold."""
+
+
+def open_journal(state: Path, version: str, now_ms: int) -> Store:
+    """The store, made if there is none, after its checks and first writes. Raises NoctuaryFault."""
+    check = partial(_check_projections, state, read_boot_id())
+    try:
+        return open_store(state, version=version, now_ms=now_ms, check_projections=check)
+    except StoreAbsent:
+        create_store(state)
+        return open_store(state, version=version, now_ms=now_ms, check_projections=check)
+
+
+def _check_projections(state: Path, boot_id: bytes, log: Log) -> None:
+    """Hold the projections against the journal. When they are to be folded from the start, a child walks the
+    journal first: pages out of order can kill a reader. Raises DamagedStore.
+    """
+    directory = StateDir(state).projections_dir
+    if peek_watermark(directory, boot_id) is not None:
+        check_watermark(directory, boot_id, log)
+        return
+    for finding in verify_in_child(state).findings if log.head().seq else ():
+        raise DamagedStore("journal", f"{finding.code}: {finding.what}", finding.action, finding.seq)
+
+
+def open_projections(store: Store, progress: Progress | None = None) -> tuple[ProjectionStore, RecoveryOut]:
+    """The projections, caught up with the journal. Those whose values are damaged are folded anew, once.
+
+    Raises DamagedStore, StoreIO.
+    """
+    started = time.monotonic()
+    try:
+        projections, before_seq = _caught_up(store, progress)
+    except DamagedRow:
+        projections, before_seq = _caught_up(store, progress)
+    rebuilt = before_seq == 0 and store.found_seq > 0
+    recovery = RecoveryOut(
+        clean=store.clean,
+        boot_changed=store.boot_changed,
+        from_seq=before_seq + 1,
+        to_seq=projections.head.seq,
+        rebuilt=list(PROJECTIONS) if rebuilt else [],
+        took_ms=int((time.monotonic() - started) * 1000),
+    )
+    return projections, recovery
+
+
+def _caught_up(store: Store, progress: Progress | None) -> tuple[ProjectionStore, int]:
+    """`(projections, the record they stood at before)`. Raises DamagedRow: they are distrusted then."""
+    projections = ProjectionStore.open(store.dir.projections_dir, store.boot_id)
+    before_seq = projections.head.seq
+    try:
+        if before_seq and entries(projections.env) <= INLINE_ENTRIES:
+            scrub(projections.env)
+        projections.catch_up(store.log, progress)
+    except BaseException as error:
+        if isinstance(error, DamagedRow):
+            projections.distrust()
+        projections.close(False)
+        raise
+    return projections, before_seq
+
+
+def open_all(state: Path, version: str, now_ms: int) -> tuple[Store, ProjectionStore, RecoveryOut]:
+    """Everything at rest, opened and caught up. Raises NoctuaryFault."""
+    store = open_journal(state, version, now_ms)
+    try:
+        projections, recovery = open_projections(store)
+    except BaseException:
+        store.close(False)
+        raise
+    return store, projections, recovery

@@ -1,0 +1,79 @@
+"""What is answered while the projections are folded, and how a fold is ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from daemon.call import Call
+from daemon.caller import Caller
+from daemon.main import VERSION, Front, Stopped
+from daemon.moment import Moment
+from daemon.opening import open_journal, open_projections
+from daemon.reads.operator import Operator
+from daemon.refusal import Reason, Refused
+from daemon.service import Service
+from daemon.wire.request import Request, decode_request
+from journal.codes import CallerRole
+from journal.store import Store
+
+NOW_MS = 1_790_000_000_000
+OPERATOR = Caller(uid=0, role=CallerRole.OPERATOR, tenants_read=None, tenants_write=None)
+AGENT = Caller(uid=1, role=CallerRole.AGENT)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_journal(tmp_path / "state", VERSION, NOW_MS)
+    yield opened
+    opened.close(True)
+
+
+def asked(method: str, params: str = "{}") -> Request:
+    return decode_request(f'{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}'.encode())
+
+
+def test_while_it_folds_only_the_daemon_itself_answers(store: Store) -> None:
+    front = Front(Operator(store, VERSION, None))
+    front.folding(3, 10)
+    hello, head, status = (front.read(verb, asked(verb).params, OPERATOR) for verb in ("hello", "head", "status"))
+    assert hello.state == "folding" and hello.store == head.store == store.store_id.hex()
+    assert status.recovery.to_seq == 3 and status.health == "ok" and status.warmed == 0.0
+    for request in (asked("list"), asked("remember", '{"kind":"raw","text":"t","role":"user"}')):
+        with pytest.raises(Refused) as refused:
+            if request.verb.writes:
+                front.submit(Call(request.verb.name, request.params, OPERATOR, lambda outcome: None))
+            else:
+                front.read(request.verb.name, request.params, OPERATOR)
+        assert refused.value.reason is Reason.UNAVAILABLE
+        assert refused.value.data["retry_after_ms"] > 0
+
+
+def test_once_it_is_folded_everything_is_answered(store: Store) -> None:
+    front = Front(Operator(store, VERSION, None))
+    projections, recovery = open_projections(store)
+    service = Service(store, projections, Moment(lambda: NOW_MS), lambda answers: None)
+    front.begin(service, recovery)
+    assert front.read("hello", asked("hello").params, OPERATOR).state == "ready"
+    assert front.read("list", asked("list").params, OPERATOR).memories == []
+    projections.close(True)
+
+
+def test_a_fold_that_is_ended_leaves_projections_that_can_be_opened(store: Store) -> None:
+    def stop(seq: int, to_seq: int) -> None:
+        assert (seq, to_seq) == (1, 1)
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        open_projections(store, stop)
+    projections, recovery = open_projections(store)
+    assert projections.head.seq == store.log.head().seq and recovery.rebuilt == []
+    projections.close(True)
+
+
+def test_an_agent_is_told_nothing_of_the_store_as_a_whole(store: Store) -> None:
+    status = Operator(store, VERSION, None).read("status", asked("status").params, AGENT)
+    told = (status.map_bytes, status.disk_free_bytes, status.oldest_reader_ms, status.keys_ready)
+    assert told == (None, None, None, None)

@@ -1,0 +1,79 @@
+"""Each projection folds from records alone and touches its own databases only, so that it can be folded alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from journal.record import Head, Record
+from projections import blocks, edges, idempotency, memories, names, partitions, sessions, tables, texts
+from projections.state import Counters, State
+from tests.model.opened import OpenedService
+
+NOW_MS = 1_790_000_000_000
+ROOMS: dict[str, tuple[ModuleType, ...]] = {
+    "memories": (partitions, memories),
+    "edges": (edges,),
+    "idempotency": (idempotency,),
+    "sessions": (sessions,),
+    "names": (names,),
+    "texts": (texts,),
+    "blocks": (blocks,),
+}
+
+
+class Fenced:
+    """An empty snapshot that notes what is looked at."""
+
+    def __init__(self) -> None:
+        self.read: set[str] = set()
+
+    def get(self, database: str, key: bytes) -> bytes | None:
+        self.read.add(database)
+        return None
+
+    def prefix(self, database: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        self.read.add(database)
+        return iter(())
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    opened = OpenedService(tmp_path_factory.mktemp("alone") / "state", lambda: NOW_MS)
+    try:
+        turn = {"kind": "raw", "role": "user", "session": {"agent": "a", "key": "k"}, "idempotency_key": "one"}
+        first = opened.write("remember", {**turn, "text": "t", "entities": [{"name": "n", "type": "x"}]})["id"]
+        note = {"kind": "note", "origin": "told", "derived_from": [first], "evidence": [first], "text": "t"}
+        second = opened.write("remember", {**note, "producer": {"agent": "a"}})["id"]
+        opened.write("forget", {"id": first, "idempotency_key": "two"})
+        opened.write("recover", {"id": first})
+        opened.write("forget", {"id": second})
+        session = opened.write("session_open", {"agent": "a", "key": "other"})["session"]
+        opened.write("session_close", {"session": session})
+        opened.write("session_open", {"agent": "a", "key": "other"})
+        opened.write("lifecycle", {"enforce": False})
+        return [record for chunk in opened.store.log.chunks() for record in chunk]
+    finally:
+        opened.close(True)
+
+
+def test_every_projection_has_rooms() -> None:
+    assert set(ROOMS) == set(tables.PROJECTIONS)
+
+
+@pytest.mark.parametrize("projection", list(ROOMS))
+def test_it_touches_only_what_is_its_own(projection: str, records: list[Record]) -> None:
+    snapshot = Fenced()
+    state = State(snapshot, Counters(), Head(1, 0, b""))
+    for record in records:
+        for room in ROOMS[projection]:
+            if room is blocks:
+                blocks.fold(state, record)
+            elif type(record.event) in room.FOLDS:
+                room.FOLDS[type(record.event)](state, record, record.event)
+    changed = {database for database, changes in state.finish().items() if changes}
+    own = set(tables.PROJECTIONS[projection])
+    assert changed and changed <= own
+    assert snapshot.read <= own
