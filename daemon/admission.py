@@ -20,28 +20,28 @@ from projections.state import State
 from projections.workingset import WorkingSet
 
 
+class Content:
+    """What a batch holds so far. Apart from the batch itself, so that the batch's view can look at it without
+    a circle of references: one would keep the read transactions until the next collection."""
+
+    def __init__(self) -> None:
+        self.records: dict[int, Record] = {}
+        self.ciphertexts: dict[tuple[int, int], bytes] = {}  # by (owner seq, part)
+
+
 class Admission:
     """A batch in the making, over one snapshot of the projections."""
 
-    def __init__(self, store: Store, state: State, view: View, pending: WorkingSet) -> None:
+    def __init__(self, store: Store, state: State, view: View, pending: WorkingSet, content: Content) -> None:
         self._store = store
         self.state = state
         self.view = view
         self.pending = pending
         self.bodies: list[bytes] = []
         self.sealed: list[tuple[bytes, bytes]] = []
-        self.records: dict[int, Record] = {}
-        self._own: dict[tuple[int, int], bytes] = {}
+        self._content = content
         self._owner_seq = store.log.state.owner_seq
         self._first_slot = store.vault.next_slot
-
-    def record(self, seq: int) -> Record | None:
-        """A record of this batch."""
-        return self.records.get(seq)
-
-    def sealed_bytes(self, owner_seq: int, part: int) -> bytes | None:
-        """A ciphertext of this batch."""
-        return self._own.get((owner_seq, part))
 
     def admit(self, building: Building, actor: Actor, verb: str, correlation: str | None) -> None:
         """Seal, number and fold the drafts of a command that was decided."""
@@ -59,7 +59,7 @@ class Admission:
                 msgspec.structs.force_setattr(event, "parts", parts)
             tenant = building.tenant
             record = Record(seq, now_ms, tenant, actor, cause, event)
-            self.records[seq] = record
+            self._content.records[seq] = record
             self.bodies.append(encode_body(record))
             apply(self.state, record)
             seq += 1
@@ -68,14 +68,14 @@ class Admission:
         if building.has_learned:
             self.pending.publish(building.learned)
         for owner_seq, text_key in building.fresh_texts:
-            part = self.records[owner_seq].event.parts[0]  # type: ignore[union-attr]
+            part = self._content.records[owner_seq].event.parts[0]  # type: ignore[union-attr]
             if part.owner_seq == owner_seq:
                 self.pending.texts[text_key] = part
 
     def _seal(self, seq: int, part: int, plain: bytes) -> SealedPart:
         slot, length, digest, ciphertext = self._store.sealer.seal(part, plain)
         self.sealed.append((sealed_key(seq, part), ciphertext))
-        self._own[seq, part] = ciphertext
+        self._content.ciphertexts[seq, part] = ciphertext
         self._owner_seq = seq
         return SealedPart(seq, part, slot, length, digest)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WRITE_BUFFER_BYTES = 1024 * 1024
-LINES_A_TURN = 128
+LINES_A_TURN = 4
 READS_AT_ONCE = 4
 REQUEST_OVERHEAD_BYTES = 1024
 """About what a request costs beside its line."""

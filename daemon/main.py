@@ -19,7 +19,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import structlog
 
 from daemon.call import Call
@@ -68,10 +67,10 @@ class Front:
     def submit(self, call: Call) -> None:
         self._serving().submit(call)
 
-    def read(self, method: str, params: Any, caller: Caller) -> msgspec.Struct:
+    def read(self, method: str, params: Any, caller: Caller, budget: int | None = None) -> Any:
         if method in Operator.METHODS:
             return self._operator.read(method, params, caller)
-        return self._serving().read(method, params, caller)
+        return self._serving().read(method, params, caller, budget)
 
     def folding(self, seq: int, to_seq: int) -> None:
         """How far the fold is."""

@@ -29,9 +29,9 @@ from daemon.caller import Caller
 from daemon.connection import Connection, connection_of
 from daemon.failures import refusal_of
 from daemon.peers import Peers
+from daemon.reads.reading import NotBrief
 from daemon.refusal import Reason, Refused
 from daemon.wire.answer import encode_answer
-from daemon.wire.params import GetParams
 from daemon.wire.request import Request
 from journal.errors import BadConfiguration
 
@@ -54,15 +54,16 @@ _FIRST_PASSED_FD = 3
 log = structlog.get_logger("server")
 
 
-BRIEF_READS = frozenset({"hello", "head", "describe"})
-BRIEF_GET_IDS = 2
+MOSTLY_BRIEF_READS = frozenset({"hello", "head", "describe", "get", "trace"})
+BRIEF_LOOKS = 64
+"""How much a question may look at on the loop's thread, before it goes to the others."""
 
 
 class Answers(Protocol):
     """What the server needs of the service."""
 
     def submit(self, call: Call) -> None: ...
-    def read(self, method: str, params: Any, caller: Caller) -> Any: ...
+    def read(self, method: str, params: Any, caller: Caller, budget: int | None = None) -> Any: ...
 
 
 class Server:
@@ -180,9 +181,14 @@ class Server:
 
     def read(self, request: Request, caller: Caller, reply: Callable[[Outcome], None]) -> None:
         """Answer a question: at once when it is brief, because handing it over would cost more than it does."""
-        if _is_brief(request):
-            reply(self._outcome(request, caller))
-            return
+        if request.verb.name in MOSTLY_BRIEF_READS:
+            try:
+                outcome = self._outcome(request, caller, BRIEF_LOOKS)
+            except NotBrief:
+                pass
+            else:
+                reply(outcome)
+                return
         pool = self._long_pool if request.verb.name in LONG_READS else self._pool
         pool.submit(self._read, request, caller, reply)
 
@@ -224,12 +230,15 @@ class Server:
     def _read(self, request: Request, caller: Caller, reply: Callable[[Outcome], None]) -> None:
         self._cross([(reply, self._outcome(request, caller))])
 
-    def _outcome(self, request: Request, caller: Caller) -> Outcome:
+    def _outcome(self, request: Request, caller: Caller, budget: int | None = None) -> Outcome:
+        """Raises NotBrief."""
         assert self._service is not None
         try:
-            outcome: Outcome = self._service.read(request.verb.name, request.params, caller)
+            outcome: Outcome = self._service.read(request.verb.name, request.params, caller, budget)
         except Refused as refused:
             return refused
+        except NotBrief:
+            raise
         except Exception as error:
             return refusal_of(request.verb.name, error)
         return outcome
@@ -274,11 +283,6 @@ def _reply_all(answers: list[tuple[Callable[[Outcome], None], Outcome]]) -> None
         touched[connection_of(reply)] = None
     for connection in touched:
         connection.resume()
-
-
-def _is_brief(request: Request) -> bool:
-    params = request.params
-    return request.verb.name in BRIEF_READS or (isinstance(params, GetParams) and len(params.ids) <= BRIEF_GET_IDS)
 
 
 def _turn_away(client: socket.socket) -> None:

@@ -80,13 +80,13 @@ class Service:
                 done.append((call, _as_result(call.method, outcome)))
         self._deliver(done)
 
-    def read(self, method: str, params: Any, caller: Caller) -> msgspec.Struct:
-        """Answer a question. Safe on any thread. Raises Refused."""
+    def read(self, method: str, params: Any, caller: Caller, budget: int | None = None) -> Any:
+        """Answer a question. Safe on any thread. Raises Refused; NotBrief when it needs more looks than `budget`."""
         tenants = tenants_of(params, caller)
         if method == "audit":
             return audit.audit(self.store, self.projections, params)
         content = caller.content or caller.role is not CallerRole.AUDITOR
-        with reading(self.store, self.projections, self.names, tenants, self.moment.now_ms(), content) as view:
+        with reading(self.store, self.projections, self.names, tenants, self.moment.now_ms(), content, budget) as view:
             try:
                 return _READS[method](view, params)
             except DamagedRow as error:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from daemon.admission import Admission
+from daemon.admission import Admission, Content
 from daemon.caller import Caller
 from daemon.commands.building import Building
 from daemon.commands.table import PreparedWrite, decide
@@ -210,13 +210,13 @@ class Writer:
     def _admission(self, state: State, journal_txn: Any) -> Admission:
         log = self._store.log
         pending = WorkingSet()
-        holder: list[Admission] = []
+        content = Content()
 
         def record(seq: int) -> Record | None:
-            return holder[0].record(seq) or log.get(journal_txn, seq)
+            return content.records.get(seq) or log.get(journal_txn, seq)
 
         def unseal(part: SealedPart) -> bytes:
-            sealed = holder[0].sealed_bytes(part.owner_seq, part.part)
+            sealed = content.ciphertexts.get((part.owner_seq, part.part))
             if sealed is None:
                 sealed = log.sealed(journal_txn, part.owner_seq, part.part)
             return open_sealed(self._store.sealer, part, sealed)
@@ -225,9 +225,7 @@ class Writer:
             state, self._names, pending, self._tsids, self._moment.now_ms(),
             record, unseal, self._moment.zone_name, self._moment.local_day,
         )  # fmt: skip
-        admission = Admission(self._store, state, view, pending)
-        holder.append(admission)
-        return admission
+        return Admission(self._store, state, view, pending, content)
 
     def _admit_all(
         self, admission: Admission, jobs: list[Job], answers: list[Answer | None], broken: dict[int, Refused]

@@ -14,6 +14,7 @@ import errno
 import fcntl
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,9 +139,14 @@ def check_safe(path: Path, *, directory: bool = False) -> None:
 
 def make_root(root: Path) -> None:
     """Make the state directory, and its parents, or close an empty one that is ours. Raises CannotCreate."""
+    missing = [path for path in (root, *root.parents) if not path.exists()]
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
         root.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+        # A store whose own name is lost is lost as a whole; an earlier making may have left it unsynced.
+        for path in (root, *missing[1:]):
+            with suppress(PermissionError):  # a parent that can't be read was made, and synced, by another
+                sync_directory(path.parent)
         status = os.lstat(root)
         ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
         if ours and status.st_mode & _OTHERS and not any(root.iterdir()):

@@ -45,6 +45,7 @@ import numpy as np
 from crc32c import crc32c
 
 from journal.errors import BadConfiguration, DamagedStore, ForeignStore, NoctuaryFault, StoreIO
+from journal.slots import keyed_anew, rows_of, states
 
 SLOTS_OFFSET = 4096
 SLOT_BYTES = 64
@@ -191,10 +192,9 @@ class Vault:
             count = min(per_scan, before - first)
             size = count * SLOT_BYTES
             data = os.pread(self._descriptor, size, SLOTS_OFFSET + first * SLOT_BYTES).ljust(size, b"\0")
-            for slot, at in zip(range(first, first + count), range(0, size, SLOT_BYTES), strict=True):
-                state = _slot_state(slot, data[at : at + SLOT_BYTES])
-                if state is not SlotState.KEYED:
-                    found[slot] = state
+            state_of = states(first, rows_of(data))
+            for index in np.flatnonzero(state_of != SlotState.KEYED):
+                found[first + int(index)] = SlotState(int(state_of[index]))
         return found
 
     def _read(self, slot: int) -> bytes:
@@ -256,19 +256,8 @@ class Vault:
         size = count * SLOT_BYTES
         offset = SLOTS_OFFSET + first * SLOT_BYTES
         old = os.pread(self._descriptor, size, offset).ljust(size, b"\0")
-        new = bytearray()
-        keys: list[bytes] = []
-        drawn = os.urandom(count * KEY_BYTES)
-        for index in range(count):
-            there = old[index * SLOT_BYTES : (index + 1) * SLOT_BYTES]
-            if there != _BLANK and _slot_state(first + index, there) is not SlotState.KEYED:
-                new += there
-                keys.append(b"")
-                continue
-            key = drawn[index * KEY_BYTES : (index + 1) * KEY_BYTES]
-            new += _encode_slot(first + index, _KEYED_HEAD, key + _KEY_PAD)
-            keys.append(key)
-        self._write(bytes(new), offset)
+        new, keys = keyed_anew(first, old)
+        self._write(new, offset)
         self._keys += keys
 
     # --- destroying, and the header ------------------------------------------------------------------

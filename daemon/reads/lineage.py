@@ -58,7 +58,7 @@ def trace(reading: Reading, params: Any) -> r.TraceResult:
 
 
 def _neighbours(reading: Reading, tsid: int, upwards: bool) -> Iterator[edges.Edge]:
-    found = edges.outgoing(reading.state, tsid) if upwards else edges.incoming(reading.state, tsid)
+    found = edges.outgoing(reading.state, tsid) if upwards else reading.incoming(tsid)
     return (edge for edge in found if edge[0] in _LINEAGE)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from daemon import limits
 from daemon.prepare import UNSET, parse_memory, parse_session, parse_time
 from daemon.reads.cursors import decode_cursor, encode_cursor
@@ -18,9 +20,9 @@ from journal.tsid import tsid_ms
 from projections import sessions, tables
 from projections.rows import MemoryRow
 
-PAGE_BYTES = limits.LINE_BYTES // 4
-"""A page ends here, so that with one more text of 1 MiB it stays below what a line may have."""
-BYTES_A_CHARACTER = 4
+PAGE_BYTES = limits.LINE_BYTES - 65_536
+"""A page of memories ends before the line that carries it would be too long; one alone always fits."""
+_ENCODE = msgspec.json.Encoder().encode
 
 
 def list_memories(reading: Reading, params: Any) -> r.ListResult:
@@ -39,11 +41,14 @@ def list_memories(reading: Reading, params: Any) -> r.ListResult:
         total += 1
         if tsid <= after:
             continue
-        if more or len(page) == params.limit or size_bytes > PAGE_BYTES:
+        if more or len(page) == params.limit:
             more = True
             continue
         shown = full(reading, tsid, row) if params.full else compact(reading, tsid, row)
-        size_bytes += len(getattr(shown, "text", None) or "") * BYTES_A_CHARACTER
+        size_bytes += len(_ENCODE(shown)) + 1
+        if size_bytes > PAGE_BYTES and page:
+            more = True
+            continue
         page.append(shown)
         last = tsid
     cursor = encode_cursor(last, head_seq, key) if more else None

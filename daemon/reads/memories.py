@@ -30,7 +30,7 @@ from journal.errors import DamagedRecord, PartUnreadable
 from journal.particulars import Particulars
 from journal.record import Record
 from journal.tsid import format_tsid, memory_ref
-from projections import edges, partitions, tables
+from projections import partitions, tables
 from projections.kinds import ORIGINS, effective_confidence
 from projections.rows import MemoryRow
 from projections.state import KEY32
@@ -227,7 +227,7 @@ def _memory(
         evidence=[memory_ref(*ref) for ref in event.evidence] + _external(event, particulars, ExternalUse.EVIDENCE),
         processed_into=[
             memory_ref(child_kind, child)
-            for _, child_kind, child in edges.incoming(reading.state, tsid, int(EdgeType.DERIVED_FROM))
+            for _, child_kind, child in reading.incoming(tsid, int(EdgeType.DERIVED_FROM))
         ],
         grounded=_grounded(reading, event),
         facts=_facts(event, particulars),

@@ -43,7 +43,7 @@ class Operator:
         self._recovery = recovery
         self._service = service
 
-    def read(self, method: str, params: Any, caller: Caller) -> msgspec.Struct:
+    def read(self, method: str, params: Any, caller: Caller) -> Any:
         """Raises Refused."""
         if method == "describe":
             return describe(params.verb)

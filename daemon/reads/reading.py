@@ -20,13 +20,21 @@ from journal.record import Record
 from journal.store import Store
 from journal.unsealing import unseal
 from journal.verify import Finding
-from projections import names, sessions, tables
+from projections import edges, names, sessions, tables
 from projections.rows import MemoryRow, SessionRow
 from projections.state import KEY32, State
 from projections.store import ProjectionStore
 from projections.workingset import WorkingSet
 
 RESTORE = "Run `noctuary audit`; restore a backup that still has it."
+
+
+BYTES_A_LOOK = 16_384
+"""About as many bytes are opened in the time of one look."""
+
+
+class NotBrief(Exception):
+    """A question took more looks at the store than it was given."""
 
 
 class Reading:
@@ -41,7 +49,9 @@ class Reading:
         tenant_names: tuple[str, ...],
         now_ms: int,
         content: bool,
+        budget: int | None = None,
     ) -> None:
+        self._budget = budget
         self.store = store
         self.state = state
         self.now_ms = now_ms
@@ -56,10 +66,25 @@ class Reading:
         """The memory, when it is a tenant's of ours and of that kind."""
         if not self.tenants:
             return None
+        self.spend()
         row = self.state.memory(tsid)
         if row is None or row.tenant not in self.tenants or (kind is not None and row.kind != kind):
             return None
         return row
+
+    def spend(self, looks: int = 1) -> None:
+        """Count a look at a memory or an edge, or what costs as much as `looks`. Raises NotBrief when there was a
+        budget, and it is used up."""
+        if self._budget is not None:
+            self._budget -= looks
+            if self._budget < 0:
+                raise NotBrief
+
+    def incoming(self, tsid: int, edge_type: int | None = None) -> Iterator[edges.Edge]:
+        """The edges that reach a memory of ours."""
+        for edge in edges.incoming(self.state, tsid, edge_type):
+            self.spend()
+            yield edge
 
     def record(self, seq: int) -> Record:
         """Record `seq`. Raises DamagedRecord, also when it is not there."""
@@ -86,7 +111,10 @@ class Reading:
 
     def text(self, event: events.MemoryCreated) -> str:
         part = next((p for p in event.parts if p.part == Part.TEXT), None)
-        return "" if part is None else self.unseal(part).decode()
+        if part is None:
+            return ""
+        self.spend(part.length // BYTES_A_LOOK)
+        return self.unseal(part).decode()
 
     def particulars(self, parts: tuple[SealedPart, ...]) -> Particulars:
         part = next((p for p in parts if p.part == Part.PARTICULARS), None)
@@ -116,11 +144,12 @@ def reading(
     tenant_names: tuple[str, ...],
     now_ms: int,
     content: bool,
+    budget: int | None = None,
 ) -> Iterator[Reading]:
     """Open one question's view."""
     with projections.snapshot() as snapshot, store.env.read() as journal_txn:
         state = State(snapshot, projections.counters, projections.head)
-        yield Reading(store, state, journal_txn, known, tenant_names, now_ms, content)
+        yield Reading(store, state, journal_txn, known, tenant_names, now_ms, content, budget)
 
 
 def is_purged(row: MemoryRow) -> bool:

@@ -176,14 +176,12 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=3, help="rounds of the load")
     parser.add_argument("--keep", type=Path, help="a directory for the states that fail")
     parser.add_argument("--sabotage", choices=(*SABOTAGE, EARLY))
-    parser.add_argument("--unsynced-parent", action="store_true", help="the state directory's own name may be lost")
     given = parser.parse_args()
     problem = strace_problem()
     if problem is not None:
         parser.error(problem)
-    names = frozenset() if given.unsynced_parent else frozenset({STATE})
     with tempfile.TemporaryDirectory(prefix="cs-", dir=short_place()) as name:
-        explorer = Explorer(Path(name), size=given.size, seed=given.seed, given=names)
+        explorer = Explorer(Path(name), size=given.size, seed=given.seed, given=frozenset())
         found = explorer.record()
         if given.sabotage is not None:
             explorer.sabotage(given.sabotage)

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -54,13 +55,8 @@ class Draws:
 @contextmanager
 def nothing_by_chance() -> Iterator[None]:
     """In this block random bytes are counted, and the machine's boot has no id."""
-    kept = os.urandom, journal.store.read_boot_id
-    os.urandom = Draws().draw
-    journal.store.read_boot_id = lambda: bytes(16)
-    try:
+    with patch.object(os, "urandom", Draws().draw), patch.object(journal.store, "read_boot_id", lambda: bytes(16)):
         yield
-    finally:
-        os.urandom, journal.store.read_boot_id = kept
 
 
 def golden_event(seq: int, event_type: type) -> dict[str, Any]:

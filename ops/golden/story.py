@@ -120,7 +120,7 @@ class Story:
                 record.event for chunk in store.log.chunks() for record in chunk
                 if getattr(record.event, "id", 0) == target[1]
             )  # fmt: skip
-            purged = Purged(targets=(PurgeTarget(*target),), parts=made.parts)
+            purged = Purged(targets=(PurgeTarget(*target),), parts=getattr(made, "parts", ()))
             purge_parts(store, [self._body(store.log.head().seq + 1, purged)], [], store.log.state)
         finally:
             store.close(clean=True)

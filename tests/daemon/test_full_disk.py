@@ -34,10 +34,13 @@ class Served:
             root, self.store.dir.reserve_file, read_only_below=0, writable_from=0, reserve_bytes=4096
         )
         self.service = Service(
-            self.store, self.projections, Moment(), lambda done: [self.answers.put(a) for a in done] and None,
-            space=self.space,
+            self.store, self.projections, Moment(), self._deliver, space=self.space,
         )  # fmt: skip
         self.service.start()
+
+    def _deliver(self, answers: list[Any]) -> None:
+        for answer in answers:
+            self.answers.put(answer)
 
     def call(self, verb: str, **params: Any) -> Any:
         typed = msgspec.convert(params, VERBS[verb].params)

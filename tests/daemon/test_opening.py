@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from daemon.service import Service
 from daemon.wire.request import Request, decode_request
 from journal.codes import CallerRole
 from journal.store import Store
+from tests.model.opened import OpenedService
 
 NOW_MS = 1_790_000_000_000
 OPERATOR = Caller(uid=0, role=CallerRole.OPERATOR, tenants_read=None, tenants_write=None)
@@ -77,3 +79,19 @@ def test_an_agent_is_told_nothing_of_the_store_as_a_whole(store: Store) -> None:
     status = Operator(store, VERSION, None).read("status", asked("status").params, AGENT)
     told = (status.map_bytes, status.disk_free_bytes, status.oldest_reader_ms, status.keys_ready)
     assert told == (None, None, None, None)
+
+
+def test_a_batch_leaves_no_circle_that_keeps_its_read_transactions(tmp_path: Path) -> None:
+    """A reader slot is free when its transaction's object is; a circle would keep it until the next collection."""
+    opened = OpenedService(tmp_path / "state", lambda: NOW_MS)
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(20):
+            opened.write("remember", {"kind": "raw", "text": f"t{number}", "role": "user"})
+            opened.read("list", {})
+        left = [each for each in gc.get_objects() if type(each).__name__ in ("State", "Admission", "Reading", "View")]
+    finally:
+        gc.enable()
+        opened.close(True)
+    assert len(left) <= 4  # those of the last batch, while the writer waits for the next

@@ -21,6 +21,7 @@ import pytest
 
 from daemon.call import Call
 from daemon.caller import Caller
+from daemon.connection import REQUEST_OVERHEAD_BYTES
 from daemon.limits import LINE_BYTES, PIPELINED, PIPELINED_BYTES
 from daemon.peers import PeerEntry, Peers
 from daemon.server import Server, bind_listener
@@ -53,7 +54,7 @@ class Counting:
     def submit(self, call: Call) -> None:
         self._queue.put(call)
 
-    def read(self, method: str, params: Any, caller: Caller) -> Result:
+    def read(self, method: str, params: Any, caller: Caller, budget: int | None = None) -> Result:
         if method == "audit":
             self.audit_gate.wait()
         if method == "status":
@@ -212,7 +213,7 @@ def test_over_the_bytes_in_flight_a_request_is_told_overloaded_and_room_comes_ba
         first, second = running.connect(), running.connect()
         first.sendall(line * 400)
         with second.makefile("rb") as lines:
-            while running.server._in_flight_bytes < 400 * len(line):
+            while running.server._in_flight_bytes < 400 * (len(line) - 1 + REQUEST_OVERHEAD_BYTES):
                 second.sendall(request(0, "head"))
                 assert json.loads(lines.readline())["id"] == 0
             second.sendall(line * 400)  # together they are more than there is room for

@@ -15,6 +15,7 @@ DEFAULTS = {"project": "kitchen", "subject": "Ada", "producer": {"agent": "hook"
 
 def remember(daemon: DaemonProcess, **params: Any) -> dict[str, Any]:
     written = daemon.call("remember", **params)
+    memory: dict[str, Any]
     (memory,) = daemon.call("get", ids=[written["id"]])["memories"]
     return memory
 

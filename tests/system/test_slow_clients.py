@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from daemon.limits import LINE_BYTES
 from tests.system.process import DaemonProcess
-from tests.system.raw_client import RAW, RawClient, anonymous_bytes, eventually, reason_of, request, unharmed
+from tests.system.raw_client import RAW, RawClient, Witness, anonymous_bytes, eventually, reason_of, request, unharmed
 
 MIB = 1024 * 1024
 MAY_GROW_BYTES = 96 * MIB
@@ -33,6 +34,10 @@ class ImpatientDaemon(DaemonProcess):
     def environment(self) -> dict[str, str]:
         limits = {"NOCTUARY_HALF_LINE_S": str(HALF_LINE_S), "NOCTUARY_STUCK_CLIENT_S": str(PATIENCE_S)}
         return {**super().environment, **limits}
+
+
+def has_acked_more(witness: Witness, seen: int) -> bool:
+    return len(witness.acked) > seen
 
 
 @pytest.fixture
@@ -63,7 +68,7 @@ def test_answers_that_nobody_takes_are_bounded_and_their_client_is_dropped(impat
         stuck.send_what_fits(PAGE * 1000)
         while not dropped(impatient, "not_reading"):
             seen = len(witness.acked)
-            eventually(lambda seen=seen: len(witness.acked) > seen)
+            eventually(partial(has_acked_more, witness, seen))
             most = max(most, anonymous_bytes(impatient.pid))
         assert most - before < MAY_GROW_BYTES
         assert eventually(stuck.is_closed)
