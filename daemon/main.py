@@ -92,7 +92,8 @@ class Stopped(Exception):
 class Daemon:
     """One run of the daemon. `reload` makes the configuration anew at SIGHUP."""
 
-    def __init__(self, config: Config, reload: Callable[[], Config]) -> None:
+    def __init__(self, config: Config, reload: Callable[[], Config], check_all: bool) -> None:
+        self._check_all = check_all
         self._config = config
         self._reload_config = reload
         self._peers = Peers(config.peers)
@@ -102,7 +103,7 @@ class Daemon:
         """Serve until told to stop; the exit code. Raises NoctuaryFault."""
         config = self._config
         self._handle_signals()
-        store = open_journal(Path(config.state), VERSION, system_clock_ms())
+        store = open_journal(Path(config.state), VERSION, system_clock_ms(), self._check_all)
         clean = False
         try:
             clean = await self._listen(store)
@@ -260,14 +261,14 @@ def harden() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run_daemon(config: Config, reload: Callable[[], Config] | None = None) -> int:
-    """Serve until told to stop; the exit code."""
+def run_daemon(config: Config, reload: Callable[[], Config] | None = None, *, check_all: bool = False) -> int:
+    """Serve until told to stop; the exit code. `check_all`: the whole journal is checked first."""
     configure_logs(config.log_level)
     os.umask(0o077)
     harden()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
-        return int(asyncio.run(_run(config, reload or load_config)))
+        return int(asyncio.run(_run(config, reload or load_config, check_all)))
     except NoctuaryFault as fault:
         log.error("cannot_run", reason=fault.reason, error_class=type(fault).__name__)
         print(f"noctuary: {fault}", file=sys.stderr)
@@ -278,5 +279,5 @@ def run_daemon(config: Config, reload: Callable[[], Config] | None = None) -> in
         return Exit.IO_ERROR
 
 
-async def _run(config: Config, reload: Callable[[], Config]) -> int:
-    return await Daemon(config, reload).run()
+async def _run(config: Config, reload: Callable[[], Config], check_all: bool) -> int:
+    return await Daemon(config, reload, check_all).run()

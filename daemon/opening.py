@@ -26,9 +26,12 @@ Progress = Callable[[int, int], None]
 """Called with the record that is folded and the one to be reached. What it raises ends the fold."""
 
 
-def open_journal(state: Path, version: str, now_ms: int) -> Store:
-    """The store, made if there is none, after its checks and first writes. Raises NoctuaryFault."""
-    check = partial(_check_projections, state, read_boot_id())
+def open_journal(state: Path, version: str, now_ms: int, check_all: bool = False) -> Store:
+    """The store, made if there is none, after its checks and first writes. Raises NoctuaryFault.
+
+    `check_all`: every record is checked, not only the newest.
+    """
+    check = partial(_check_projections, state, read_boot_id(), check_all)
     try:
         return open_store(state, version=version, now_ms=now_ms, check_projections=check)
     except StoreAbsent:
@@ -36,13 +39,15 @@ def open_journal(state: Path, version: str, now_ms: int) -> Store:
         return open_store(state, version=version, now_ms=now_ms, check_projections=check)
 
 
-def _check_projections(state: Path, boot_id: bytes, log: Log) -> None:
+def _check_projections(state: Path, boot_id: bytes, check_all: bool, log: Log) -> None:
     """Hold the projections against the journal. When they are to be folded from the start, a child walks the
     journal first: pages out of order can kill a reader. Raises DamagedStore.
     """
     directory = StateDir(state).projections_dir
-    if peek_watermark(directory, boot_id) is not None:
+    trusted = peek_watermark(directory, boot_id) is not None
+    if trusted:
         check_watermark(directory, boot_id, log)
+    if trusted and not check_all:
         return
     for finding in verify_in_child(state).findings if log.head().seq else ():
         raise DamagedStore("journal", f"{finding.code}: {finding.what}", finding.action, finding.seq)

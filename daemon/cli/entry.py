@@ -14,7 +14,7 @@ USAGE = """usage: noctuary [--json] [--socket PATH] [--tenant NAME] VERB ...
 verbs: {verbs}
 also:  VERB --help, --version, schema [VERB], audit --state DIR [--rebuild],
        call VERB JSON, import --format turns|locomo FILE, meta trace|reverse ID,
-       config, daemon --state DIR --socket PATH --config FILE"""
+       config, daemon --state DIR --socket PATH --config FILE --check"""
 META = {"trace": "sources", "reverse": "dependents"}
 
 

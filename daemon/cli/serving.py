@@ -1,4 +1,7 @@
-"""`noctuary daemon` and `noctuary config`: the only commands that import the daemon itself."""
+"""`noctuary daemon` and `noctuary config`: the only commands that import the daemon itself.
+
+`noctuary daemon --check` walks the whole journal, in a child process, before anything is written.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,11 @@ from journal.errors import NoctuaryFault
 FLAGS = ("state", "socket", "config")
 
 
+CHECK = "--check"
+
+
 def flags_of(words: list[str]) -> dict[str, str]:
-    """`--state DIR --socket PATH --config FILE`, in any order."""
+    """`--state DIR --socket PATH --config FILE`, in any order. Raises Usage."""
     found: dict[str, str] = {}
     source = iter(words)
     for item in source:
@@ -29,7 +35,8 @@ def flags_of(words: list[str]) -> dict[str, str]:
 
 def run(words: list[str]) -> int:
     """`daemon` in the foreground, or `config` printed. The exit code."""
-    found = flags_of(words[1:])
+    check_all = words[0] == "daemon" and CHECK in words
+    found = flags_of([word for word in words[1:] if not (check_all and word == CHECK)])
     load = functools.partial(load_config, found.pop("config", None), found)
     try:
         config = load()
@@ -41,4 +48,4 @@ def run(words: list[str]) -> int:
         return 0
     from daemon.main import run_daemon
 
-    return run_daemon(config, load)
+    return run_daemon(config, load, check_all=check_all)

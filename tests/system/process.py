@@ -46,18 +46,18 @@ class DaemonProcess:
         assert self._process is not None
         return self._process.pid
 
-    def spawn(self) -> None:
+    def spawn(self, *flags: str) -> None:
         """Start it, not waiting for anything."""
         assert self._process is None, "there is one running"
-        command = [*ENTRY, "daemon", "--state", str(self.state), "--socket", str(self.socket)]
+        command = [*ENTRY, "daemon", "--state", str(self.state), "--socket", str(self.socket), *flags]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
-    def start(self) -> None:
+    def start(self, *flags: str) -> None:
         """Start it and return when it answers. Raises DaemonEnded."""
-        self.spawn()
+        self.spawn(*flags)
         assert self._process is not None
         deadline = time.monotonic() + READY_WITHIN_S
         while time.monotonic() < deadline:

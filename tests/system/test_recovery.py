@@ -162,3 +162,22 @@ def test_a_journal_that_went_back_is_refused(daemon: DaemonProcess) -> None:
     daemon.spawn()
     assert daemon.wait() == 65
     assert journal.read_bytes() == early
+
+
+def test_old_damage_is_found_by_a_start_that_checks_all(daemon: DaemonProcess) -> None:
+    """The newest 1024 records are checked at every start; the rest only when they are asked for, or folded."""
+    daemon.call("remember", kind="raw", text="a", role="user", producer={"agent": "newest-stamp"})
+    with daemon.client() as client:
+        for _ in range(3):
+            items = [{"kind": "raw", "text": f"t{number}", "role": "user"} for number in range(500)]
+            client.call("remember_many", {"items": items}, dict)
+    assert daemon.stop() == 0
+    daemon.start("--check")
+    assert daemon.stop() == 0
+    flip(daemon.state / "journal" / "data.mdb")
+    before = (daemon.state / "journal" / "data.mdb").read_bytes()
+    daemon.spawn("--check")
+    assert daemon.wait() == 65
+    assert (daemon.state / "journal" / "data.mdb").read_bytes() == before
+    daemon.start()
+    assert [finding["code"] for finding in daemon.call("audit")["findings"]] == ["record_damaged"]
