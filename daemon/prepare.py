@@ -75,34 +75,32 @@ def parse_session(parameter: str, text: str) -> int:
 
 
 class Sources(NamedTuple):
-    """A list of references, taken apart. `within` are `@N`, kept with their place as (place, N)."""
+    """A list of references, taken apart. `refs` are in the order given: (kind, TSID), or N for `@N`."""
 
-    refs: tuple[tuple[int, int], ...]
+    refs: tuple[tuple[int, int] | int, ...]
     externals: tuple[tuple[int, bool, str], ...]  # (kind code, resolvable, id)
-    within: tuple[int, ...]
 
 
-_NO_SOURCES = Sources((), (), ())
+_NO_SOURCES = Sources((), ())
 
 
 def parse_sources(parameter: str, items: Any) -> Sources:
-    """References, external sources and `@N` in `items`. Duplicates are kept once, in order."""
+    """References, external sources and `@N` in `items`. Duplicates are kept once, in order. Raises Refused."""
     if not items or items is UNSET:
         return _NO_SOURCES
-    refs: dict[tuple[int, int], None] = {}
+    refs: dict[tuple[int, int] | int, None] = {}
     externals: list[tuple[int, bool, str]] = []
-    within: list[int] = []
     for item in items:
         if not isinstance(item, str):
             resolvable = item.resolvable
             externals.append((_EXTERNAL[item.kind], True if resolvable is UNSET else resolvable, item.id))
         elif item.startswith("@") and item[1:].isdecimal():
-            within.append(int(item[1:]))
+            refs[int(item[1:])] = None
         elif item.startswith("context:"):
             externals.append((int(ExternalKind.CONTEXT), True, item[8:]))
         else:
             refs[parse_memory(parameter, item)] = None
-    return Sources(tuple(refs), tuple(externals), tuple(within))
+    return Sources(tuple(refs), tuple(externals))
 
 
 def request_digest(hash_key: bytes, verb: str, params: msgspec.Struct) -> bytes:

@@ -26,20 +26,22 @@ def resolve(
 
     `item_refs` are those of the items before this one in a batch, for `@N`; None: that one was refused.
     """
-    for kind, tsid in sources.refs:
-        _check_known(building, parameter, kind, tsid)
-    if not sources.within:
-        return sources.refs
-    found = dict.fromkeys(sources.refs)
-    for place in sources.within:
-        if item_refs is None or place >= len(item_refs):
-            raise invalid(parameter, f"@{place} is not an item before this one")
-        earlier = item_refs[place]
-        if earlier is None:
-            raise Refused(Reason.PROVENANCE, f"@{place} was refused itself", parameter=parameter)
-        _check_known(building, parameter, *earlier)
-        found[earlier] = None
+    found: dict[Ref, None] = {}
+    for item in sources.refs:
+        ref = _earlier(parameter, item, item_refs) if isinstance(item, int) else item
+        if ref not in found:
+            _check_known(building, parameter, *ref)
+            found[ref] = None
     return tuple(found)
+
+
+def _earlier(parameter: str, place: int, item_refs: Sequence[Ref | None] | None) -> Ref:
+    if item_refs is None or place >= len(item_refs):
+        raise invalid(parameter, f"@{place} is not an item before this one")
+    ref = item_refs[place]
+    if ref is None:
+        raise Refused(Reason.PROVENANCE, f"@{place} was refused itself", parameter=parameter)
+    return ref
 
 
 def _check_known(building: Building, parameter: str, kind: int, tsid: int) -> None:

@@ -283,3 +283,11 @@ def test_an_item_that_is_malformed_costs_only_itself_unless_the_batch_is_atomic(
         found = refused(daemon, "remember_many", items=[good, item])
         assert (found["reason"], found["index"]) == ("invalid_input", 1)
     assert daemon.call("list")["total"] == 2
+
+
+def test_sources_keep_the_order_they_were_given_in(daemon: DaemonProcess) -> None:
+    old = daemon.call("remember", **{**RAW, "text": "old"})["id"]
+    note = {"kind": "note", "text": "n", "origin": "derived", "derived_from": ["@0", old, "@1", "@0", old]}
+    first, second, made = daemon.call("remember_many", items=[RAW, RAW, note])["results"]
+    (memory,) = daemon.call("get", ids=[made["id"]])["memories"]
+    assert memory["derived_from"] == [first["id"], old, second["id"]]
