@@ -11,6 +11,7 @@ import itertools
 import os
 import select
 import socket as sockets
+import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -226,6 +227,18 @@ def keyed(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
+def _refuse_bytes(value: Any) -> None:
+    """Bytes would be written as base64 in silence: text is what is kept here."""
+    if isinstance(value, bytes | bytearray | memoryview | set | frozenset):
+        raise InvalidInput(f"JSON has no {type(value).__name__}: give text, or a list")
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for inner in value:
+        _refuse_bytes(inner)
+
+
 class _Requests:
     """What both clients share: numbering, the tenant, the lines."""
 
@@ -233,8 +246,16 @@ class _Requests:
         self.socket = socket or default_socket()
         self.tenant = tenant
         self._ids = itertools.count(1)
+        self._via: str | None = None  # what `hello` declared: said again on a new connection
+
+    def _greeting(self) -> bytes:
+        """What a new connection begins with, so that it is what the one before was. Its answer isn't waited for."""
+        return b"" if self._via is None else self._line("hello", {"via": self._via})[1]
 
     def _line(self, method: str, params: Mapping[str, Any]) -> tuple[int, bytes]:
+        _refuse_bytes(params)
+        if method == "hello" and params.get("via") is not None:
+            self._via = params["via"]
         out = keyed(method, params)
         if self.tenant is not None:
             out.setdefault("tenant", self.tenant)
@@ -253,13 +274,14 @@ class _Requests:
 
 
 class _Link(_Requests):
-    """One connection, blocking. Not to be shared between threads."""
+    """One connection, blocking. Threads may share it: their calls go one after another."""
 
     def __init__(self, socket: str | None = None, tenant: str | None = None, timeout_s: float | None = 60.0) -> None:
         super().__init__(socket, tenant)
         self.timeout_s = timeout_s
         self._stream: sockets.socket | None = None
         self._rest = bytearray()
+        self._one_at_a_time = threading.RLock()
 
     def close(self) -> None:
         """Close the connection; the next call opens a new one."""
@@ -289,6 +311,10 @@ class _Link(_Requests):
         return out
 
     def _send(self, lines: dict[int, bytes]) -> dict[int, _Answer]:
+        with self._one_at_a_time:
+            return self._send_alone(lines)
+
+    def _send_alone(self, lines: dict[int, bytes]) -> dict[int, _Answer]:
         answers: dict[int, _Answer] = {}
         for attempt in range(ATTEMPTS):
             left = {number: line for number, line in lines.items() if number not in answers}
@@ -297,9 +323,9 @@ class _Link(_Requests):
                 return answers
             except OSError as error:
                 self.close()
-                # A socket that isn't there won't be there a moment later; a broken one may be.
-                absent = isinstance(error, FileNotFoundError | PermissionError | ConnectionRefusedError)
-                if absent or attempt == ATTEMPTS - 1:
+                # A socket that isn't there won't be there a moment later, nor will an answer that takes long.
+                final = isinstance(error, FileNotFoundError | PermissionError | ConnectionRefusedError | TimeoutError)
+                if final or attempt == ATTEMPTS - 1:
                     raise self._unreachable(error) from error
             except BaseException:
                 self.close()  # an answer half read must not be taken for the next call's
@@ -320,16 +346,23 @@ class _Link(_Requests):
 
     def _exchange(self, lines: dict[int, bytes], answers: dict[int, _Answer]) -> None:
         """Write and read at once, so that neither side waits for the other with full buffers."""
+        greeting = self._greeting() if self._stream is None else b""
         stream = self._connected()
-        out = memoryview(b"".join(lines.values()))
+        out = memoryview(greeting + b"".join(lines.values()))
         waiting = set(lines)
+        poll = select.poll()
+        poll.register(stream, select.POLLIN | select.POLLOUT)
+        timeout_ms = None if self.timeout_s is None else self.timeout_s * 1000
         while waiting:
-            readable, writable, _ = select.select([stream], [stream] if out else [], [], self.timeout_s)
-            if not readable and not writable:
+            ready = poll.poll(timeout_ms)
+            if not ready:
                 raise TimeoutError("no answer in time")
-            if writable:
+            events = ready[0][1]
+            if events & select.POLLOUT:
                 out = out[stream.send(out) :]
-            if readable:
+                if not out:
+                    poll.modify(stream, select.POLLIN)
+            if events & ~select.POLLOUT:
                 piece = stream.recv(1 << 18)
                 if not piece:
                     raise ConnectionResetError("the daemon closed the connection")
@@ -404,8 +437,8 @@ class _AsyncLink(_Requests):
                 writer.write(line)
                 return await asyncio.wait_for(future, self.timeout_s)
             except OSError as error:
-                absent = isinstance(error, FileNotFoundError | PermissionError | ConnectionRefusedError)
-                if absent or attempt == ATTEMPTS - 1:
+                final = isinstance(error, FileNotFoundError | PermissionError | ConnectionRefusedError | TimeoutError)
+                if final or attempt == ATTEMPTS - 1:
                     raise self._unreachable(error) from error
             finally:
                 self._waiting.pop(number, None)
@@ -419,6 +452,7 @@ class _AsyncLink(_Requests):
             if self._writer is None:
                 reader, writer = await asyncio.open_unix_connection(self.socket, limit=LINE_BYTES + 1)
                 self._writer = writer
+                writer.write(self._greeting())
                 self._task = asyncio.create_task(self._listen(reader, writer))
             return self._writer
 

@@ -14,12 +14,13 @@ Outcome = msgspec.Struct | dict[str, Any] | Refused
 
 
 class Call(NamedTuple):
-    """`reply` is called once, on the loop's thread, with the result or the refusal."""
+    """`reply` is called once, on the loop's thread, with the result or the refusal. `line_bytes`: as it came."""
 
     method: str
     params: Any
     caller: Caller
     reply: Callable[[Outcome], None]
+    line_bytes: int = 0
 
 
 Deliver = Callable[[list[tuple[Call, Outcome]]], None]

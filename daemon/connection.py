@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 WRITE_BUFFER_BYTES = 1024 * 1024
 LINES_A_TURN = 4
 READS_AT_ONCE = 4
+READS_A_TURN = 4
+"""How many brief reads are answered at once, before others have their turn."""
 REQUEST_OVERHEAD_BYTES = 1024
 """About what a request costs beside its line."""
 
@@ -50,7 +52,7 @@ class Host(Protocol):
     peers: Peers
 
     def submit(self, call: Call) -> None: ...
-    def read(self, request: Request, caller: Caller, reply: Callable[[Outcome], None]) -> None: ...
+    def read(self, request: Request, caller: Caller, reply: Callable[[Outcome], None]) -> bool: ...
     def admit(self, size_bytes: int) -> bool: ...
     def settle(self, size_bytes: int) -> None: ...
     def failed(self, verb: str, error: Exception) -> Refused: ...
@@ -71,6 +73,7 @@ class Connection(asyncio.Protocol):
         self._in_flight = 0
         self._in_flight_bytes = 0
         self._more_soon = False
+        self._reads_soon = False
         self._paused = False
         self._ended = False
         self._discarding = False
@@ -180,7 +183,7 @@ class Connection(asyncio.Protocol):
     def held_bytes(self) -> int:
         """What waits here for the client: the rest of its line, and that it takes its answers."""
         unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
-        return len(self._buffer) + unsent
+        return len(self._buffer) + unsent + sum(map(len, self._out))
 
     def drop(self) -> None:
         if self._transport is not None:
@@ -225,6 +228,7 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         self._more_soon = False
+        self._reads_soon = False
         self._work()
 
     def _mind_the_rest(self) -> None:
@@ -290,19 +294,32 @@ class Connection(asyncio.Protocol):
         if request.verb.writes:
             self._writes_sent += 1
             reply = partial(self._answer_write, self._writes_sent, request.id, size_bytes)
-            self._host.submit(Call(request.verb.name, request.params, caller, reply))
+            self._host.submit(Call(request.verb.name, request.params, caller, reply, size_bytes))
         else:
             self._waiting_reads.append(WaitingRead(self._writes_sent, request, caller, size_bytes))
             self._start_reads()
 
     def _start_reads(self) -> None:
         waiting = self._waiting_reads
-        while waiting and not self._choked and self._reads_running < READS_AT_ONCE:
+        answered = 0
+        while waiting and not self._choked and not self._reads_soon and self._reads_running < READS_AT_ONCE:
             if waiting[0].after > self._writes_settled:
+                return
+            if answered == READS_A_TURN:
+                self._reads_soon = True
+                self._host.soon(self._go_on_reading)
                 return
             read = waiting.popleft()
             self._reads_running += 1
-            self._host.read(read.request, read.caller, partial(self._answer_read, read.request.id, read.size_bytes))
+            reply = partial(self._answer_read, read.request.id, read.size_bytes)
+            if self._host.read(read.request, read.caller, reply):
+                answered += 1
+                self.flush()  # so that a client which doesn't take its answers is noticed
+
+    def _go_on_reading(self) -> None:
+        self._reads_soon = False
+        self._start_reads()
+        self.flush()
 
     def _rights(self) -> Caller:
         peers = self._host.peers

@@ -6,8 +6,13 @@ the caller is given, without its text, because a text could hold content.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
+import threading
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 import structlog
 
@@ -32,12 +37,33 @@ def refusal_of(verb: str, error: Exception) -> Refused:
     return _internal(verb, error)
 
 
-def _internal(verb: str, error: Exception) -> Refused:
+def _internal(verb: str, error: BaseException) -> Refused:
     error_id = os.urandom(8).hex()
+    log_failure("internal", error, error_id=error_id, verb=verb)
+    return Refused(Reason.INTERNAL, f"internal error {error_id}", error_id=error_id)
+
+
+def log_failure(event: str, error: BaseException, **fields: Any) -> None:
+    """The class of an error and where it came from, without its text or any value."""
+    log.error(event, error_class=type(error).__name__, frames=_frames(error.__traceback__), **fields)
+
+
+def _frames(trace: TracebackType | None) -> list[str]:
     frames = []
-    trace = error.__traceback__
     while trace is not None:
         frames.append(f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}")
         trace = trace.tb_next
-    log.error("internal", error_id=error_id, verb=verb, error_class=type(error).__name__, frames=frames)
-    return Refused(Reason.INTERNAL, f"internal error {error_id}", error_id=error_id)
+    return frames
+
+
+def log_what_nobody_catches(loop: asyncio.AbstractEventLoop) -> None:
+    """Python would print a traceback, whose texts may hold content: all four ways end in the log instead."""
+    sys.excepthook = lambda kind, error, trace: log_failure("uncaught", error)
+    sys.unraisablehook = lambda told: _log_told(told.exc_value)
+    threading.excepthook = lambda told: _log_told(told.exc_value)
+    loop.set_exception_handler(lambda _loop, context: _log_told(context.get("exception")))
+
+
+def _log_told(error: BaseException | None) -> None:
+    if error is not None:
+        log_failure("uncaught", error)

@@ -25,6 +25,7 @@ from daemon.call import Call
 from daemon.caller import Caller
 from daemon.config import KEYS, RELOADABLE, Config, load_config
 from daemon.exits import Exit
+from daemon.failures import log_failure, log_what_nobody_catches
 from daemon.logs import configure_logs
 from daemon.moment import Moment, system_clock_ms
 from daemon.opening import open_journal, open_projections
@@ -36,6 +37,7 @@ from daemon.service import Service
 from daemon.wire.results import RecoveryOut
 from journal.errors import NoctuaryFault
 from journal.store import Store
+from journal.verify import WalkStopped
 from projections.rows import DamagedRow
 from projections.scrub import INLINE_ENTRIES, entries
 from projections.store import ProjectionStore
@@ -47,6 +49,7 @@ FOLDING_RETRY_MS = 500
 SWITCH_INTERVAL_S = 0.0005
 """A question waits for the interpreter behind the writer's batch at most about this long, not Python's 5 ms."""
 HEAD_EVERY_S = 600.0
+SPACE_EVERY_S = 1.0
 _PR_SET_DUMPABLE = 4
 
 log = structlog.get_logger("daemon")
@@ -102,8 +105,14 @@ class Daemon:
     async def run(self) -> int:
         """Serve until told to stop; the exit code. Raises NoctuaryFault."""
         config = self._config
+        log_what_nobody_catches(asyncio.get_running_loop())
         self._handle_signals()
-        store = open_journal(Path(config.state), VERSION, system_clock_ms(), self._check_all)
+        arguments = (Path(config.state), VERSION, system_clock_ms(), self._check_all, self._stop.is_set)
+        try:
+            store = await asyncio.to_thread(open_journal, *arguments)
+        except WalkStopped:  # nothing was written yet
+            log.info("stopped", clean=True)
+            return Exit.OK
         clean = False
         try:
             clean = await self._listen(store)
@@ -115,8 +124,9 @@ class Daemon:
         """Answer on the socket from here on; whether all ended well."""
         config = self._config
         server = Server(self._peers, config.half_line_s, config.stuck_client_s)
-        front = Front(Operator(store, VERSION, config.socket))
         passed = passed_listener()
+        where = config.socket if passed is None else str(passed.getsockname())
+        front = Front(Operator(store, VERSION, where))
         listener = passed or bind_listener(Path(config.socket), config.socket_gid)
         own = None if passed else os.stat(config.socket)
         await server.start(listener, front)
@@ -176,6 +186,7 @@ class Daemon:
         try:
             await self._until_stopped(service)
         finally:
+            service.end_long_reads()
             scrubbing.cancel()
             await server.stop(self._config.stop_within_s)
             service.stop()
@@ -185,13 +196,16 @@ class Daemon:
         return clean
 
     async def _until_stopped(self, service: Service) -> None:
-        noted = time.monotonic()
+        noted = measured = time.monotonic()
         while not self._stop.is_set() and service.writer.failed is None:
             if time.monotonic() - noted >= HEAD_EVERY_S:
                 noted = time.monotonic()
                 _log_head(service.store)
                 service.store.env.check_readers()
                 service.projections.env.check_readers()
+            if time.monotonic() - measured >= SPACE_EVERY_S:
+                await asyncio.to_thread(service.space.watch)  # the reserve's fsync is not for this thread
+                measured = time.monotonic()
             try:
                 await asyncio.wait_for(self._stop.wait(), WATCH_S)
             except TimeoutError:
@@ -275,8 +289,12 @@ def run_daemon(config: Config, reload: Callable[[], Config] | None = None, *, ch
         return fault.exit_code
     except OSError as error:
         log.error("cannot_run", error_class=type(error).__name__, errno=error.errno)
-        print(f"noctuary: {error.strerror}", file=sys.stderr)
+        print(f"noctuary: {error.filename or 'I/O'}: {error.strerror}", file=sys.stderr)
         return Exit.IO_ERROR
+    except Exception as error:
+        log_failure("internal", error)
+        print(f"noctuary: internal error, {type(error).__name__}; see the log", file=sys.stderr)
+        return Exit.INTERNAL
 
 
 async def _run(config: Config, reload: Callable[[], Config], check_all: bool) -> int:

@@ -1,56 +1,62 @@
 """From a state directory to what can be served: the store after all its checks, then its projections.
 
 Order (contract §3.4): every check of the journal and of what the projections say about it, the store's first
-writes, then the fold. The fold may take long; whoever waits for it is told how far it is and may end it.
+writes, then the fold. The walk that precedes them and the fold may take long: whoever waits may end both, and is
+told how far the fold is.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from daemon.wire.results import RecoveryOut
-from journal.errors import DamagedStore, StoreAbsent
+from journal.errors import StoreAbsent
 from journal.layout import StateDir, read_boot_id
 from journal.log import Log
-from journal.store import Store, create_store, open_store
-from journal.verify import verify_in_child
+from journal.space import make_way
+from journal.store import Store, Walk, create_store, open_store
+from journal.verify import ShouldStop
 from projections.rows import DamagedRow
 from projections.scrub import INLINE_ENTRIES, entries, scrub
-from projections.store import ProjectionStore, check_watermark, peek_watermark
+from projections.store import ProjectionStore, check_watermark, may_be_trusted, peek_watermark
 from projections.tables import PROJECTIONS
+
+FOLDED_BYTES = 4096
+"""More than a record adds to the projections."""
 
 Progress = Callable[[int, int], None]
 """Called with the record that is folded and the one to be reached. What it raises ends the fold."""
 
 
-def open_journal(state: Path, version: str, now_ms: int, check_all: bool = False) -> Store:
-    """The store, made if there is none, after its checks and first writes. Raises NoctuaryFault.
+def open_journal(
+    state: Path, version: str, now_ms: int, check_all: bool = False, should_stop: ShouldStop | None = None
+) -> Store:
+    """The store, made if there is none, after its checks and first writes. Raises NoctuaryFault, WalkStopped.
 
-    `check_all`: every record is checked, not only the newest.
+    `check_all`: every record is checked, not only the newest. `should_stop` is asked while a child walks the journal,
+    which it does first when the projections are to be folded from the start: pages out of order can kill a reader.
     """
-    check = partial(_check_projections, state, read_boot_id(), check_all)
+    directory, boot_id = StateDir(state).projections_dir, read_boot_id()
+
+    def walk_first() -> bool:
+        return check_all or not may_be_trusted(directory, boot_id)
+
+    def check_projections(log: Log) -> bool:
+        if peek_watermark(directory, boot_id) is None:
+            return False
+        check_watermark(directory, boot_id, log)
+        return True
+
+    def opened(walk: Walk) -> Store:
+        return open_store(state, version=version, now_ms=now_ms, check_projections=check_projections, walk=walk)
+
     try:
-        return open_store(state, version=version, now_ms=now_ms, check_projections=check)
+        return opened(Walk(walk_first, should_stop))
     except StoreAbsent:
         create_store(state)
-        return open_store(state, version=version, now_ms=now_ms, check_projections=check)
-
-
-def _check_projections(state: Path, boot_id: bytes, check_all: bool, log: Log) -> None:
-    """Hold the projections against the journal. When they are to be folded from the start, a child walks the
-    journal first: pages out of order can kill a reader. Raises DamagedStore.
-    """
-    directory = StateDir(state).projections_dir
-    trusted = peek_watermark(directory, boot_id) is not None
-    if trusted:
-        check_watermark(directory, boot_id, log)
-    if trusted and not check_all:
-        return
-    for finding in verify_in_child(state).findings if log.head().seq else ():
-        raise DamagedStore("journal", f"{finding.code}: {finding.what}", finding.action, finding.seq)
+        return opened(Walk(None, should_stop))
 
 
 def open_projections(store: Store, progress: Progress | None = None) -> tuple[ProjectionStore, RecoveryOut]:
@@ -82,6 +88,8 @@ def _caught_up(store: Store, progress: Progress | None) -> tuple[ProjectionStore
     try:
         if before_seq and entries(projections.env) <= INLINE_ENTRIES:
             scrub(projections.env)
+        behind = store.log.head().seq - before_seq
+        make_way(store.dir.root, store.dir.reserve_file, behind * FOLDED_BYTES)
         projections.catch_up(store.log, progress)
     except BaseException as error:
         if isinstance(error, DamagedRow):

@@ -6,6 +6,7 @@ handed to the writer, which admits it.
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from daemon.refusal import Reason, Refused
+from daemon.wire.times import FIRST_MS, LAST_MS
 from journal.codes import ExternalKind
 from journal.sealing import keyed_hash
 from journal.tsid import parse_memory_ref, parse_tsid
@@ -20,6 +22,7 @@ from projections.workingset import session_hash
 
 UNSET = msgspec.UNSET
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SORTED_JSON = msgspec.json.Encoder(order="deterministic").encode
 _CANONICAL = msgspec.msgpack.Encoder(order="deterministic").encode
 _NOT_DIGESTED = frozenset({"idempotency_key", "correlation", "progress", "tenant"})
 _TIME_FIELDS = frozenset({"occurred_at", "valid_from", "valid_to", "created_at", "at"})
@@ -51,10 +54,10 @@ def _read_time(text: str) -> tuple[int, int]:
     if offset is None:
         raise ValueError("a time needs an offset")
     delta = moment - _EPOCH
-    return (
-        delta.days * 86_400_000 + delta.seconds * 1000 + delta.microseconds // 1000,
-        int(offset.total_seconds() // 60),
-    )
+    at_ms = delta.days * 86_400_000 + delta.seconds * 1000 + delta.microseconds // 1000
+    if not FIRST_MS <= at_ms <= LAST_MS:
+        raise ValueError("a time lies within the years 1 to 9999 of UTC")
+    return at_ms, int(offset.total_seconds() // 60)
 
 
 def parse_memory(parameter: str, text: str) -> tuple[int, int]:
@@ -94,7 +97,7 @@ def parse_sources(parameter: str, items: Any) -> Sources:
         if not isinstance(item, str):
             resolvable = item.resolvable
             externals.append((_EXTERNAL[item.kind], True if resolvable is UNSET else resolvable, item.id))
-        elif item.startswith("@") and item[1:].isdecimal():
+        elif item.startswith("@") and item[1:].isascii() and item[1:].isdigit():
             refs[int(item[1:])] = None
         elif item.startswith("context:"):
             externals.append((int(ExternalKind.CONTEXT), True, item[8:]))
@@ -123,12 +126,21 @@ def _canonical(params: msgspec.Struct) -> msgspec.Struct:
         elif name in _TIME_FIELDS:
             changes[name] = parse_time(name, value)
         elif name in _JSON_FIELDS:
-            changes[name] = msgspec.json.decode(value)
+            changes[name] = _canonical_json(value)
         elif isinstance(value, list):
             changes[name] = [_canonical(item) for item in value]
         else:
             changes[name] = _canonical(value)
     return msgspec.structs.replace(params, **changes) if changes else params
+
+
+def _canonical_json(raw: bytes) -> bytes:
+    """One spelling for all that say the same: names sorted, no white space."""
+    value = msgspec.json.decode(raw)
+    try:
+        return _SORTED_JSON(value)
+    except (OverflowError, msgspec.MsgspecError):  # an integer beyond 64 bits
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 _CHANGED = _NOT_DIGESTED | _TIME_FIELDS | _JSON_FIELDS | _INNER_FIELDS

@@ -27,13 +27,14 @@ from daemon import limits
 from daemon.call import Call, Outcome
 from daemon.caller import Caller
 from daemon.connection import Connection, connection_of
+from daemon.exits import Exit
 from daemon.failures import refusal_of
 from daemon.peers import Peers
 from daemon.reads.reading import NotBrief
 from daemon.refusal import Reason, Refused
 from daemon.wire.answer import encode_answer
 from daemon.wire.request import Request
-from journal.errors import BadConfiguration
+from journal.errors import BadConfiguration, NoctuaryFault
 
 SOCKET_MODE = 0o660
 SOCKET_PATH_BYTES = 107
@@ -55,7 +56,7 @@ log = structlog.get_logger("server")
 
 
 MOSTLY_BRIEF_READS = frozenset({"hello", "head", "describe", "get", "trace"})
-BRIEF_LOOKS = 64
+BRIEF_LOOKS = 32
 """How much a question may look at on the loop's thread, before it goes to the others."""
 
 
@@ -179,8 +180,8 @@ class Server:
         except Exception as error:
             call.reply(refusal_of(call.method, error))
 
-    def read(self, request: Request, caller: Caller, reply: Callable[[Outcome], None]) -> None:
-        """Answer a question: at once when it is brief, because handing it over would cost more than it does."""
+    def read(self, request: Request, caller: Caller, reply: Callable[[Outcome], None]) -> bool:
+        """Answer a question: at once (True) when it is brief, because handing it over would cost more than it does."""
         if request.verb.name in MOSTLY_BRIEF_READS:
             try:
                 outcome = self._outcome(request, caller, BRIEF_LOOKS)
@@ -188,9 +189,10 @@ class Server:
                 pass
             else:
                 reply(outcome)
-                return
+                return True
         pool = self._long_pool if request.verb.name in LONG_READS else self._pool
         pool.submit(self._read, request, caller, reply)
+        return False
 
     def admit(self, size_bytes: int) -> bool:
         """Whether there is room for one more request of that size. What is admitted must be settled."""
@@ -313,15 +315,46 @@ def passed_listener() -> socket.socket | None:
     return socket.socket(fileno=_FIRST_PASSED_FD)
 
 
+class SocketInUse(NoctuaryFault):
+    """Another daemon, of another store, listens at this path."""
+
+    reason = "unavailable"
+    exit_code = Exit.UNAVAILABLE
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"another daemon serves at {path}: give --socket, or stop it")
+
+
+def _is_served(path: Path) -> bool:
+    """Whether somebody listens there. A socket whose daemon was killed refuses."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            return False
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # its queue is full, or it isn't ours to ask
+    return True
+
+
 def bind_listener(path: Path, gid: int | None) -> socket.socket:
     """A listening socket at `path`, mode 0660. Only call with the store's lock held: what lies there is
     unlinked."""
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         raise BadConfiguration(f"the path of the socket is over {SOCKET_PATH_BYTES} bytes")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.parent.is_dir():
+        path.parent.mkdir(mode=0o700 if gid is None else 0o750, parents=True, exist_ok=True)
+        if gid is not None:
+            os.chown(path.parent, -1, gid)
+            path.parent.chmod(0o750)
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise BadConfiguration("something that is no socket lies at the path of the socket")
+        if _is_served(path):
+            raise SocketInUse(path)
         path.unlink()
     except FileNotFoundError:
         pass

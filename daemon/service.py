@@ -5,6 +5,7 @@ A verb reaches its code through this one place, whether it came over the socket 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,9 @@ from projections.store import ProjectionStore
 from projections.warming import warm
 from projections.workingset import WorkingSet
 
+BYTES_A_MEMORY = 8192
+"""Its record, rows, vault slots, and what its parts leave free of their last pages."""
+
 _READS: dict[str, Callable[[Reading, Any], msgspec.Struct]] = {
     "get": memories.get,
     "list": listing.list_memories,
@@ -50,18 +54,23 @@ class Service:
         self.projections = projections
         self.moment = moment
         self._deliver = deliver
+        self._ending = threading.Event()
         self.names = WorkingSet()
-        warm(self.names, store, projections)
+        warm(self.names, store, projections, moment.now_ms())
         self.space = space or SpaceGuard(store.dir.root, store.dir.reserve_file)
-        if not self.space.measure().enough or not self.space.make_reserve():
-            self.space.read_only = True
+        self.space.watch()
         self.writer = Writer(store, projections, self.names, moment, self._answer, node, self.space)
 
     def start(self) -> None:
         self.writer.start()
 
+    def end_long_reads(self) -> None:
+        """The daemon stops: an audit that runs is to end at its next step."""
+        self._ending.set()
+
     def stop(self) -> None:
         self.writer.stop()
+        self.space.make_room(0)  # for the head file of a clean end
 
     def submit(self, call: Call) -> None:
         """Prepare a write and queue it. Raises Refused for what needs no store to be refused."""
@@ -69,22 +78,25 @@ class Service:
         tenant = tenant_of(params, call.caller, writes=True)
         write = prepare(call.method, params, tenant, call.caller, self.store.vault.hash_key)
         correlation = None if params.correlation is UNSET else params.correlation
-        self.writer.submit(Job(write, call.caller, correlation, call, _size_bytes(write)))
+        self.writer.submit(Job(write, call.caller, correlation, call, _size_bytes(write, call.line_bytes)))
 
     def _answer(self, answers: list[tuple[Any, Any]]) -> None:
         done: list[tuple[Call, Any]] = []
         for call, outcome in answers:
             if isinstance(outcome, Refused):
                 done.append((call, outcome))
-            else:
+                continue
+            try:
                 done.append((call, _as_result(call.method, outcome)))
+            except Exception as error:  # the write stands; only this answer can't be given
+                done.append((call, refusal_of(call.method, error)))
         self._deliver(done)
 
     def read(self, method: str, params: Any, caller: Caller, budget: int | None = None) -> Any:
         """Answer a question. Safe on any thread. Raises Refused; NotBrief when it needs more looks than `budget`."""
         tenants = tenants_of(params, caller)
         if method == "audit":
-            return audit.audit(self.store, self.projections, params)
+            return audit.audit(self.store, self.projections, params, self._ending.is_set)
         content = caller.content or caller.role is not CallerRole.AUDITOR
         with reading(self.store, self.projections, self.names, tenants, self.moment.now_ms(), content, budget) as view:
             try:
@@ -101,11 +113,10 @@ def _as_result(method: str, outcome: dict[str, Any]) -> msgspec.Struct:
     return msgspec.convert(outcome, VERBS[method].result)
 
 
-def _size_bytes(write: PreparedWrite) -> int:
-    """About what a write adds to the journal: its texts, and a kibibyte for each record."""
-    memories = (write.memory, *write.items)
-    texts = (len(item.text) + 1024 for item in memories if item is not None and not isinstance(item, Refused))
-    return 1024 + sum(texts)
+def _size_bytes(write: PreparedWrite, line_bytes: int) -> int:
+    """At most what a write adds to journal, vault and projections beside pages that are copied: its line holds all
+    that is kept of it, some of it twice (a fact in the record and sealed), each part in pages of its own."""
+    return 2 * line_bytes + BYTES_A_MEMORY * max(1, len(write.items))
 
 
 def tenants_of(params: Any, caller: Caller) -> tuple[str, ...]:

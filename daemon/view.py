@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from daemon.refusal import Reason, Refused
 from journal.events import SealedPart
 from journal.record import Record
-from journal.tsid import TsidSource
+from journal.tsid import ClockBeyondIds, TsidSource
 from projections import idempotency, sessions
 from projections.rows import MemoryRow, SessionRow
 from projections.state import State
@@ -56,7 +57,10 @@ class View:
         self._tsids = tsids
 
     def new_tsid(self) -> int:
-        return self._tsids.next(self.now_ms)
+        try:
+            return self._tsids.next(self.now_ms)
+        except ClockBeyondIds as error:
+            raise Refused(Reason.UNAVAILABLE, "the daemon's clock is beyond what ids can hold") from error
 
     def tenant_number(self, name: str) -> int:
         """The number of the tenant, 0 when nothing was ever written to it."""

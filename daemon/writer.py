@@ -17,14 +17,14 @@ from daemon.admission import Admission, Content
 from daemon.caller import Caller
 from daemon.commands.building import Building
 from daemon.commands.table import PreparedWrite, decide
-from daemon.failures import refusal_of
+from daemon.failures import log_failure, refusal_of
 from daemon.moment import Moment
 from daemon.refusal import Reason, Refused
 from daemon.view import View
-from journal.errors import NoctuaryFault, StoreIO
+from journal.errors import StoreIO
 from journal.events import SealedPart
 from journal.record import Actor, Record
-from journal.space import Space, SpaceGuard
+from journal.space import MARGIN_BYTES, Space, SpaceGuard
 from journal.store import Store
 from journal.tsid import TsidSource
 from journal.unsealing import open_sealed
@@ -36,10 +36,10 @@ from projections.workingset import WorkingSet
 ALLOWED_WHEN_FULL = frozenset({"forget", "session_close"})
 """What the reserve is kept for: writes that destroy or close, and need next to nothing."""
 
-_COSTS_ONLY_ITSELF = (
-    NoctuaryFault, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError
-)  # fmt: skip
-"""What a decision or a fold may fail with for one write's sake."""
+PAGES_BYTES = 64 << 10
+"""A memory changes about fifteen projection tables, each at a place of its own: a page of 4 KiB is copied there."""
+SMALL_PAGES_BYTES = 32 << 10
+"""What a full disk allows changes eight at most; a whole batch of it fits into the reserve."""
 
 BATCH_WRITES = 512
 BATCH_BYTES = 8 << 20
@@ -85,6 +85,7 @@ class Writer:
         self.failed: BaseException | None = None
         self._taking = threading.Lock()  # a job is queued, or sees that the writer failed: never neither
         self._fold_failure: Exception | None = None
+        self._stopping = False
 
     def start(self) -> None:
         self._thread.start()
@@ -104,14 +105,16 @@ class Writer:
             self._queue.put(job)
 
     def stop(self) -> None:
-        """Answer everything that waits, then end the thread."""
+        """Let the batch that is under way be answered, turn away what waits, and end the thread."""
+        self._stopping = True
         self._queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:
         while True:
             first = self._queue.get()
-            if first is None:
+            if first is None or self._stopping:
+                self._turn_away(first)
                 return
             jobs, ends = self._gather(first)
             try:
@@ -120,31 +123,66 @@ class Writer:
             except BaseException as error:
                 self._fail(error, jobs)
                 return
-            self._deliver(answers)
             try:
+                self._deliver(answers)
                 self._make_ready()
             except BaseException as error:
                 self._fail(error, [])
                 return
             if ends:
+                self._turn_away(None)
                 return
+
+    def _turn_away(self, first: Job | None) -> None:
+        """Nothing of what still waits was written."""
+        waiting = [] if first is None else [first]
+        while True:
+            try:
+                job = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if job is not None:
+                waiting.append(job)
+        if waiting:
+            self._deliver([(job.call, _stopping()) for job in waiting])
 
     def _refuse_when_full(self, jobs: list[Job]) -> list[Job]:
         """Answer those that a full disk refuses; the others. The reserve goes when it is needed."""
-        was_read_only = self._space.read_only
-        space = self._space.measure(sum(job.size_bytes for job in jobs))
-        if not self._space.read_only:
-            if not was_read_only or self._space.make_reserve():
+        space = self._space.watch()
+        refused: list[Answer] = []
+        if space.enough:
+            space = self._space.room_for(self._needed_bytes(jobs))
+            if space.enough:
                 return jobs
-            self._space.read_only = True
-        if not was_read_only:
-            self._space.give_up_reserve()
-        refused: list[Answer] = [
-            (job.call, _disk_full(space)) for job in jobs if job.write.verb not in ALLOWED_WHEN_FULL
-        ]
+        else:
+            refused = [(job.call, _disk_full(space)) for job in jobs if job.write.verb not in ALLOWED_WHEN_FULL]
+            jobs = [job for job in jobs if job.write.verb in ALLOWED_WHEN_FULL]
+            space = self._space.make_room(self._needed_bytes(jobs))
+        if not space.enough:
+            jobs, left = self._fitting(jobs, space.free_bytes)
+            refused += left
         if refused:
             self._deliver(refused)
-        return [job for job in jobs if job.write.verb in ALLOWED_WHEN_FULL]
+        return jobs
+
+    def _fitting(self, jobs: list[Job], free_bytes: int) -> tuple[list[Job], list[Answer]]:
+        """`(those that fit, the refusals of the others)`. What was asked first has more right to the room."""
+        for place in range(len(jobs), 0, -16):
+            needed_bytes = self._needed_bytes(jobs[:place]) + MARGIN_BYTES
+            if needed_bytes <= free_bytes:
+                break
+        else:
+            place = 0
+        space = Space(free_bytes, self._needed_bytes(jobs[: place + 1]) + MARGIN_BYTES)
+        return jobs[:place], [(job.call, _disk_full(space)) for job in jobs[place:]]
+
+    def _needed_bytes(self, jobs: list[Job]) -> int:
+        """What a batch may take at most: its content, and copies of the pages of the projections it changes."""
+        pages_bytes = sum(
+            SMALL_PAGES_BYTES if job.write.verb in ALLOWED_WHEN_FULL else PAGES_BYTES * max(1, len(job.write.items))
+            for job in jobs
+        )
+        return sum(job.size_bytes for job in jobs) + min(pages_bytes, self._projections.env.used_bytes())
 
     def _make_ready(self) -> None:
         """Between batches, when nobody waits for an answer: keys ahead of use, room in the map."""
@@ -169,6 +207,7 @@ class Writer:
 
     def _fail(self, error: BaseException, jobs: list[Job]) -> None:
         """Nothing may be written any more: what was in flight has an unknown outcome."""
+        log_failure("write_failed", error)
         with self._taking:
             self.failed = error
         answers: list[Answer] = [(job.call, unknown_outcome()) for job in jobs]
@@ -197,7 +236,7 @@ class Writer:
                 return [answer for answer in answers if answer is not None]
             changes = state.finish()
         head = admission.commit()
-        self._names.publish(admission.pending)
+        self._names.take_over(admission.pending)
         try:
             self._projections.commit(changes, state.counters, head)
         except Exception as error:
@@ -241,7 +280,7 @@ class Writer:
                 answers[index] = (job.call, refused)
             except StoreIO:
                 raise  # keys could not be written ahead: nothing may be written any more
-            except _COSTS_ONLY_ITSELF as error:
+            except Exception as error:  # before the commit nothing of it stands anywhere: it costs only itself
                 broken[index] = self._unfolded(job.write.verb, error)
                 return False
         return True
@@ -307,6 +346,10 @@ def _disk_full(space: Space) -> Refused:
         needed_bytes=space.needed_bytes,
         retry_after_ms=1000,
     )
+
+
+def _stopping() -> Refused:
+    return Refused(Reason.UNAVAILABLE, "the daemon stops; this was not written", retry_after_ms=1000)
 
 
 def unknown_outcome() -> Refused:

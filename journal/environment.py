@@ -295,7 +295,9 @@ def _open_fault(path: Path, error: lmdb.Error) -> NoctuaryFault:
 
 
 def _damaged(path: Path, error: lmdb.Error) -> DamagedStore:
-    return DamagedStore(f"LMDB environment {path.name}", str(error), "Restore a backup.")
+    return DamagedStore(
+        f"LMDB environment {path.name}", str(error), "Restore a backup from your copy of the state directory."
+    )
 
 
 def _failed(path: Path, action: str, error: Exception) -> StoreIO:

@@ -36,7 +36,7 @@ class DamagedRecord(DamagedStore):
         super().__init__(
             "journal record",
             f"its {check} check failed",
-            "Restore a backup, or export what can still be read with `noctuary export`.",
+            "Restore a backup from your copy of the state directory.",
             seq,
         )
 

@@ -16,7 +16,7 @@ from journal.layout import replace_file
 from journal.log import Log
 from journal.record import CHAIN_BYTES, Head
 
-_RESTORE = "Put the journal back that belongs to it, or restore a backup."
+_RESTORE = "Put the journal back that belongs to it, from your copy of the state directory."
 
 
 def write_head(path: Path, head: Head) -> None:

@@ -1,4 +1,5 @@
-"""Checking the vault against the journal: does every part that should be readable still have its key?
+"""Checking the vault against the journal: does every part that should be readable still have its key, and is that
+of every destroyed part gone?
 
 A part in use is one that a record names and no PURGE or new prior mean covers; its slot must be keyed. A slot
 that was never used may be anything. Nothing is written.
@@ -6,16 +7,30 @@ that was never used may be anything. Nothing is written.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from journal.destroying import destroyed_slots
 from journal.log import Log
 from journal.vault import SlotState, Vault
-from journal.verify import Finding
+from journal.verify import Finding, ShouldStop, WalkStopped, never
 
-_ACTION = "Restore a backup that has this vault slot, or purge the memory."
+FEW_SLOTS = 4096
+"""Up to so many are looked at one by one; beyond, all slots at once is less work."""
+
+_ACTION = "Restore a backup that has this vault slot, from your copy of the state directory."
 
 
-def check_keys(log: Log, vault: Vault) -> list[Finding]:
-    """A finding for each part in use whose slot holds no key. Raises DamagedRecord.
+def keyed_still(vault: Vault, slots: Iterable[int]) -> list[int]:
+    """Those of `slots` that are not verifiably shredded, ascending."""
+    wanted = set(slots)
+    if len(wanted) <= FEW_SLOTS:
+        return sorted(slot for slot in wanted if vault.state(slot) is not SlotState.SHREDDED)
+    odd = vault.odd_slots(max(wanted) + 1)
+    return sorted(slot for slot in wanted if odd.get(slot) is not SlotState.SHREDDED)
+
+
+def check_keys(log: Log, vault: Vault, should_stop: ShouldStop = never) -> list[Finding]:
+    """A finding for each part in use whose slot holds no key. Raises DamagedRecord, WalkStopped.
 
     Looks at the slots first, and at the records only when one of them is odd.
     """
@@ -24,6 +39,8 @@ def check_keys(log: Log, vault: Vault) -> list[Finding]:
         return []
     owners: dict[int, int] = {}
     for chunk in log.chunks(check=False):
+        if should_stop():
+            raise WalkStopped
         for record in chunk:
             event = record.event
             for part in getattr(event, "parts", ()):

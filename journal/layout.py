@@ -14,6 +14,7 @@ import errno
 import fcntl
 import os
 import stat
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ NEW_SUFFIX = ".new"
 LMDB_FILES = ("data.mdb", "lock.mdb")
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_AUDIT = "audit"
 _FORMAT_NAME = "noctuary"
 _OTHERS = 0o077
 _SYSTEM = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})  # not what lies there
@@ -98,8 +100,16 @@ class StateDir:
         )
 
     def leftovers(self) -> list[Path]:
-        """What an interrupted replacement left behind: our names, ending in `.new`."""
-        return [new for path in self.all_paths() if os.path.lexists(new := new_path(path))]
+        """What an interrupted replacement, or audit, left behind: our names, ending in `.new`."""
+        replacements = [new for path in self.all_paths() if os.path.lexists(new := new_path(path))]
+        return replacements + sorted(self.root.glob(f"{_AUDIT}*{NEW_SUFFIX}"))
+
+    def make_audit_dir(self) -> Path:
+        """A directory of its own for what an audit folds: for it to remove, else it is a leftover. Raises StoreIO."""
+        try:
+            return Path(tempfile.mkdtemp(NEW_SUFFIX, f"{_AUDIT}-", self.root))
+        except OSError as error:
+            raise StoreIO(f"{_AUDIT}: {error.strerror}") from error
 
     def check_safe(self) -> None:
         """Owner, type and mode of the root and of all in it that is ours. Raises UnsafePath."""
@@ -262,7 +272,7 @@ def read_format(path: Path) -> bytes:
         raise StoreIO(f"{path.name}: {error.strerror}") from error
     covered, _, checksum = data.removesuffix(b"\n").rpartition(b" ")
     if checksum != b"%08x" % crc32c(covered) or not covered:
-        raise DamagedStore("FORMAT", "its CRC does not hold", "Restore it, or a backup.")
+        raise DamagedStore("FORMAT", "its CRC does not hold", "Restore it from your copy of the state directory.")
     return _format_fields(covered.decode("ascii", "replace").split(" "))
 
 
@@ -279,5 +289,5 @@ def _format_fields(fields: list[str]) -> bytes:
     except (IndexError, ValueError):
         store_id = b""
     if len(store_id) != STORE_ID_BYTES:
-        raise DamagedStore("FORMAT", "it has no store id", "Restore it, or a backup.")
+        raise DamagedStore("FORMAT", "it has no store id", "Restore it from your copy of the state directory.")
     return store_id

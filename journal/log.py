@@ -52,7 +52,7 @@ _SEALED_KEY = struct.Struct(">QB")
 _STORE = b"store"
 _STATE = b"state"
 _PURGE = b"purge"
-_RESTORE = "Restore a backup."
+_RESTORE = "Restore a backup from your copy of the state directory."
 
 
 class MetaState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):

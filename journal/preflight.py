@@ -143,4 +143,6 @@ def _free_lists(descriptor: int, meta: Meta, pages: int, number: int, depth: int
 
 
 def _damaged(path: Path, found: str) -> DamagedStore:
-    return DamagedStore(f"{path.parent.name}/{path.name}", found, "Restore a backup.")
+    return DamagedStore(
+        f"{path.parent.name}/{path.name}", found, "Restore a backup from your copy of the state directory."
+    )

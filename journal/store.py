@@ -1,9 +1,11 @@
 """A store as a whole: made, opened in the one right order, purged, closed.
 
 Opening: lock; FORMAT; leftovers; size of the data file; head of the journal; its newest records; the head
-file; the projections' watermark; the vault; purges. Invariant: every check comes before the first write
-that anybody could rely on, which is the OPENED record (the vault's nonce that it names is drawn just
-before). Then fresh keys, then whatever a PURGE record still asks for. A read-only opening writes nothing.
+file; the projections' watermark; the vault; purges. A child walks the journal first when the boot is another,
+when the projections are to be folded from the start, or when it is asked for: once, whatever the reasons.
+Invariant: every check comes before the first write that anybody could rely on, which is the OPENED record (the
+vault's nonce that it names is drawn just before). Then fresh keys, then whatever a PURGE record still asks for.
+A read-only opening writes nothing.
 
 Making: everything stands complete under its `.new` name, FORMAT last; then the names are taken in the
 order vault, journal, FORMAT. `FORMAT.new` therefore means that the rest is complete, and a creation that
@@ -15,7 +17,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import lmdb
 
@@ -25,6 +29,7 @@ from journal.environment import DATA_FILE, Environment
 from journal.errors import CannotCreate, DamagedRecord, DamagedStore, NoctuaryFault
 from journal.events import Opened, Purged, Restored
 from journal.headfile import check_head, read_head, write_head
+from journal.keycheck import keyed_still
 from journal.layout import (
     FORMAT_VERSION,
     STORE_ID_BYTES,
@@ -42,20 +47,42 @@ from journal.layout import (
 from journal.log import DATABASES, Log, MetaState
 from journal.preflight import check_data_file
 from journal.purges import Directive, append_purges, directive, read_purges
-from journal.record import Actor, Cause, Head, Record, decode_body, encode_body
+from journal.record import Actor, Cause, Head, Record, decode_body, encode_body, split_value
 from journal.sealing import Sealer
+from journal.space import make_way, require_room
 from journal.trees import check_trees
 from journal.vault import Vault
-from journal.verify import MAX_FINDINGS, Finding, verify_in_child
+from journal.verify import MAX_FINDINGS, Finding, ShouldStop, verify_in_child
 
 TAIL_RECORDS = 1024
-_RESTORE = "Restore a backup, or put back the file that belongs to this store."
+FIRST_EPOCH = 1
+_RESTORE = "Restore a backup from your copy of the state directory, or put back the file that belongs to this store."
+
+
+class Destroying(NamedTuple):
+    """A record that destroys keys."""
+
+    seq: int
+    chain: bytes
+    event: object
+
+
+class Walk(NamedTuple):
+    """What whoever opens says of the walk. `first`, asked before LMDB reads a page: is the journal to be walked
+    whatever it says itself? `should_stop` ends a walk: the opening raises WalkStopped then.
+    """
+
+    first: Callable[[], bool] | None = None
+    should_stop: ShouldStop | None = None
+
+
+_WHEN_NEEDED = Walk()
 
 
 class Store:
     """An open store. Made by `open_store`; `findings` is what was odd but did not keep it from opening."""
 
-    def __init__(self, state_dir: StateDir, lock: StoreLock, readonly: bool) -> None:
+    def __init__(self, state_dir: StateDir, lock: StoreLock, readonly: bool, walk: Walk = _WHEN_NEEDED) -> None:
         self.dir = state_dir
         self.lock = lock
         self.readonly = readonly
@@ -69,6 +96,8 @@ class Store:
         self.log: Log
         self.vault: Vault
         self.sealer: Sealer
+        self._walk = walk
+        self._walked = False
         self._to_close: list[Callable[[], None]] = [lock.release]
 
     @property
@@ -95,27 +124,36 @@ class Store:
 
     # --- opening: checks -----------------------------------------------------------------------------
 
-    def check(self, check_projections: Callable[[Log], None] | None) -> list[object]:
-        """All checks, in order; nothing is written. The events that destroy keys. Raises DamagedStore."""
+    def check(self, check_projections: Callable[[Log], bool] | None) -> list[Destroying]:
+        """All checks, in order; nothing is written. The records that destroy keys. Raises DamagedStore.
+
+        `check_projections` holds the projections against the journal (raises DamagedStore): can they be gone on with?
+        """
         self._check_pages()
+        if self._walk.first is not None and self._walk.first():
+            self._walk_in_child()
         self.env = Environment.open(self.dir.journal_dir, DATABASES, durable=True, readonly=self.readonly)
         self._to_close.append(self.env.close)
         self.env.check_readers()
         self.log = Log(self.env, self.store_id)
+        opened = self._newest_opening()
+        self.boot_changed = opened is not None and opened.boot_id != self.boot_id
+        if self.boot_changed and not self.readonly:  # anything may have happened to the disk
+            self._walk_in_child()
         self._check_tail()
         noted = read_head(self.dir.head_file)
         if noted is not None:
             check_head(noted, self.log)
         self.found_seq = self.log.head().seq
         self.clean = noted == self.log.head() or self.found_seq == 0
-        if check_projections is not None:
-            check_projections(self.log)
+        if check_projections is not None and not check_projections(self.log) and self.found_seq:
+            self._walk_in_child()
         self.vault = Vault.open(self.dir.vault_file, self.store_id, self.readonly)
         self._to_close.append(self.vault.close)
         self.sealer = Sealer(self.vault, self.store_id)
-        self._check_opened()
+        self._check_opened(opened)
         self._check_owner()
-        destroying = [event for _seq, event in self._destroying()]
+        destroying = self._destroying()
         self._check_shredded(destroying)
         return destroying
 
@@ -134,28 +172,42 @@ class Store:
             for _ in self.log.chunks(self.log.head().seq - TAIL_RECORDS + 1):
                 pass
         except DamagedRecord as error:
-            found = verify_in_child(self.dir.root).findings
-            listed = "; ".join(f"{each.seq}: {each.what}" for each in found[:5])
-            raise DamagedStore("journal", f"{error}. All: {listed}", _RESTORE, error.seq) from error
+            self._walk_in_child()
+            raise DamagedStore("journal", str(error), _RESTORE, error.seq) from error
 
-    def _check_opened(self) -> None:
+    def _newest_opening(self) -> Opened | Restored | None:
+        """What the state names as such; None before the first opening. Raises DamagedStore."""
+        seq = self.log.state.opened_seq
+        if not seq:
+            return None
+        try:
+            event = self._event(seq)
+        except DamagedRecord:
+            self._walk_in_child()
+            raise
+        if not isinstance(event, Opened | Restored):
+            raise DamagedStore("journal state", "its newest opening is none", _RESTORE, seq)
+        return event
+
+    def _check_opened(self, opened: Opened | Restored | None) -> None:
         """The journal's newest nonce is one of the vault's two, and its epoch that of the state."""
         state = self.log.state
-        if not state.opened_seq:
+        if opened is None:
             return
-        event = self._event(state.opened_seq)
-        if not isinstance(event, Opened | Restored) or event.epoch != state.epoch:
+        if opened.epoch != state.epoch:
             raise DamagedStore("journal state", "its newest opening is none", _RESTORE, state.opened_seq)
-        if event.vault_nonce not in self.vault.nonces:
+        if opened.vault_nonce not in self.vault.nonces:
             found = f"record {state.opened_seq} names another nonce: this is the vault of another time"
             raise DamagedStore("vault", found, _RESTORE)
-        self.boot_changed = event.boot_id != self.boot_id
-        if self.boot_changed and not self.readonly:
-            self._walk_in_child()
 
     def _walk_in_child(self) -> None:
-        """After a boot anything may have happened to the disk: verify all. Raises DamagedStore."""
-        found = verify_in_child(self.dir.root).findings
+        """Verify all, once in an opening. Raises DamagedStore, WalkStopped, StoreIO."""
+        if self._walked:
+            return
+        self._walked = True
+        should_stop = self._walk.should_stop
+        walk = verify_in_child if should_stop is None else partial(verify_in_child, should_stop=should_stop)
+        found = walk(self.dir.root).findings
         if found:
             listed = "; ".join(f"{each.code} at {each.seq}: {each.what}" for each in found[:5])
             raise DamagedStore("journal", f"{len(found)} findings: {listed}", found[0].action, found[0].seq)
@@ -174,10 +226,10 @@ class Store:
             found = f"it ends at slot {self.vault.slot_count() - 1}, slot {last} is in use"
             raise DamagedStore("vault", found, _RESTORE)
 
-    def _check_shredded(self, destroying: Iterable[object]) -> None:
+    def _check_shredded(self, destroying: Iterable[Destroying]) -> None:
         """A shredded slot that no record asks for is a finding."""
         shredded = self.vault.shredded_slots(self.log.state.vault_next)
-        unexplained = set(shredded) - set(destroyed_slots(destroying))
+        unexplained = set(shredded) - set(_slots(destroying))
         for slot in sorted(unexplained):
             what = f"vault slot {slot} is shredded, and no PURGE names it: it reads as purged"
             self.findings.append(Finding("shredded_unnamed", None, what, _RESTORE))
@@ -189,20 +241,26 @@ class Store:
             raise DamagedStore("journal", "the state names a record that is missing", _RESTORE, seq)
         return record.event
 
-    def _destroying(self) -> list[tuple[int, object]]:
-        """The listed records that destroy keys, each with its event."""
-        found: list[tuple[int, object]] = []
-        for seq in self.log.destroying_seqs():
-            event = self._event(seq)
-            if not is_destroying(event):
-                raise DamagedStore("journal", "listed as destroying keys, it does not", _RESTORE, seq)
-            found.append((seq, event))
+    def _destroying(self) -> list[Destroying]:
+        """The listed records that destroy keys, ascending. Raises DamagedStore."""
+        found: list[Destroying] = []
+        seqs = self.log.destroying_seqs()
+        with self.env.read() as txn:
+            for seq in seqs:
+                value = self.log.raw(txn, seq)
+                if value is None:
+                    raise DamagedStore("journal", "the list of purges names a missing record", _RESTORE, seq)
+                chain, body = split_value(seq, value)
+                event = decode_body(seq, body).event
+                if not is_destroying(event):
+                    raise DamagedStore("journal", "listed as destroying keys, it does not", _RESTORE, seq)
+                found.append(Destroying(seq, chain, event))
         return found
 
     # --- opening: writes -----------------------------------------------------------------------------
 
-    def begin(self, version: str, now_ms: int, destroying: Iterable[object]) -> None:
-        """The writes of an opening: OPENED, fresh keys, purges. Raises StoreIO."""
+    def begin(self, version: str, now_ms: int, destroying: Sequence[Destroying]) -> None:
+        """The writes of an opening: OPENED, fresh keys; then purges as in `purge_parts`. Raises StoreIO."""
         state = self.log.state
         recorded = self._event(state.opened_seq) if state.opened_seq else None
         named = recorded.vault_nonce if isinstance(recorded, Opened | Restored) else None
@@ -214,36 +272,47 @@ class Store:
         opened = MetaState(state.vault_next, state.owner_seq, state.epoch, seq)
         self.log.append([encode_body(record)], [], opened)
         self.vault.start_at(state.vault_next)
-        shredded = self.vault.shred(destroyed_slots(destroying))
-        if self._reconcile_purges() or shredded:
+        added = self._reconcile_purges(destroying)
+        shredded = self.vault.shred(keyed_still(self.vault, _slots(destroying)))
+        if added or shredded:
             self.write_head()
 
-    def _reconcile_purges(self) -> int:
+    def _reconcile_purges(self, destroying: Sequence[Destroying]) -> int:
         """Add the lines of PURGE records that the file lacks; how many."""
         there = read_purges(self.dir.purges_file)
         for number in there.damaged_lines:
             what = f"line {number} of the purges file can't be read"
             self.findings.append(Finding("purges_line", None, what, "What it said stands in the journal."))
         listed = {(line.seq, line.chain) for line in there.directives if line.store == self.store_id.hex()}
-        missing: list[Directive] = []
-        for seq, event in self._destroying():
-            if not isinstance(event, Purged):
-                continue
-            with self.env.read() as txn:
-                chain = self.log.chain_of(txn, seq)
-            if (seq, chain.hex()) not in listed:
-                missing.append(directive(self.store_id, self._epoch_at(seq), seq, chain, event))
-        append_purges(self.dir.purges_file, missing)
-        return len(missing)
+        missing = [
+            (each.seq, each.chain, each.event)
+            for each in destroying
+            if isinstance(each.event, Purged) and (each.seq, each.chain.hex()) not in listed
+        ]
+        epochs = self._epochs([seq for seq, _chain, _event in missing])
+        lines = [directive(self.store_id, epochs[seq], seq, chain, event) for seq, chain, event in missing]
+        append_purges(self.dir.purges_file, lines)
+        return len(lines)
 
-    def _epoch_at(self, seq: int) -> int:
-        """The epoch that record `seq` was written in: what the newest opening before it says."""
-        with self.env.read() as txn:
-            for before in range(seq, 0, -1):
-                record = self.log.get(txn, before)
-                if record is not None and isinstance(record.event, Opened | Restored):
-                    return record.event.epoch
-        return self.epoch
+    def _epochs(self, seqs: Sequence[int]) -> dict[int, int]:
+        """The epoch that each record was written in: what the newest opening before it says. `seqs` ascend.
+
+        Epochs start at 1 and only grow, so that the records are read only in a store that was restored once.
+        """
+        if self.epoch == FIRST_EPOCH or not seqs:
+            return dict.fromkeys(seqs, self.epoch)
+        wanted, found, epoch = set(seqs), dict[int, int](), FIRST_EPOCH
+        for chunk in self.log.chunks(1, seqs[-1], check=False):
+            for record in chunk:
+                if isinstance(record.event, Opened | Restored):
+                    epoch = record.event.epoch
+                if record.seq in wanted:
+                    found[record.seq] = epoch
+        return found
+
+
+def _slots(destroying: Iterable[Destroying]) -> list[int]:
+    return destroyed_slots(each.event for each in destroying)
 
 
 def purge_parts(store: Store, bodies: Sequence[bytes], sealed: Iterable[tuple[bytes, bytes]], state: MetaState) -> Head:
@@ -274,15 +343,17 @@ def open_store(
     version: str,
     now_ms: int,
     readonly: bool = False,
-    check_projections: Callable[[Log], None] | None = None,
+    check_projections: Callable[[Log], bool] | None = None,
+    walk: Walk = _WHEN_NEEDED,
 ) -> Store:
-    """Open the store in `root`. Raises StoreAbsent, StoreLocked, DamagedStore, UnsafePath, StoreIO."""
+    """Open the store in `root`. Raises StoreAbsent, StoreLocked, DamagedStore, UnsafePath, StoreIO, WalkStopped."""
     state_dir = StateDir(root)
     lock = _lock_checked(state_dir, existing=True)
-    store = Store(state_dir, lock, readonly)
+    store = Store(state_dir, lock, readonly, walk)
     try:
         store.store_id = _read_format(state_dir)
         if not readonly:
+            make_way(state_dir.root, state_dir.reserve_file)
             _remove(state_dir.leftovers())
         destroying = store.check(check_projections)
         if not readonly:
@@ -298,6 +369,7 @@ def open_store(
 
 def create_store(root: Path) -> bytes:
     """Make a store in `root` (absent, or without one); its id. Raises CannotCreate, StoreLocked, StoreIO."""
+    require_room(root)
     make_root(root)
     state_dir = StateDir(root)
     lock = _lock_checked(state_dir, existing=False)

@@ -74,7 +74,7 @@ def check_trees(path: Path, pages: int = PAGES_CHECKED) -> bool:
         finally:
             os.close(descriptor)
     except (_Wrong, struct.error) as error:
-        raise DamagedStore(name, str(error), "Restore a backup.") from error
+        raise DamagedStore(name, str(error), "Restore a backup from your copy of the state directory.") from error
     except OSError as error:
         raise StoreIO(f"{name}: {error.strerror}") from error
 

@@ -8,12 +8,14 @@ number order. The millisecond part never goes back, whatever the clock does.
 from __future__ import annotations
 
 from journal.codes import Kind
+from journal.errors import NoctuaryFault
 
 EPOCH_MS = 1_717_200_000_000
 NODE_BITS = 10
 SEQUENCE_BITS = 12
 TEXT_LENGTH = 13
 MAX_TSID = (1 << 64) - 1
+MAX_MS = (1 << 42) - 1
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
@@ -91,6 +93,15 @@ def parse_ref(prefix: str, text: str) -> int:
     return parse_tsid(rest)
 
 
+class ClockBeyondIds(NoctuaryFault):
+    """The clock stands where no id can say it: beyond the year 2163."""
+
+    reason = "unavailable"
+
+    def __init__(self, now_ms: int) -> None:
+        super().__init__(f"the clock is at {now_ms} ms, beyond what ids can hold")
+
+
 class TsidSource:
     """Makes TSIDs for one node, strictly rising. `highest` is the highest one that exists already."""
 
@@ -102,8 +113,12 @@ class TsidSource:
         self._sequence = (1 << SEQUENCE_BITS) if highest else 0
 
     def next(self, now_ms: int) -> int:
-        """The next id. A full millisecond, or a clock that went back, borrows from the next one."""
-        ms = now_ms - EPOCH_MS
+        """The next id. A full millisecond, or a clock that went back, borrows from the next one; a clock before
+        the epoch of ids is taken as at it. Raises ClockBeyondIds, and is as it was then.
+        """
+        ms = max(0, now_ms - EPOCH_MS)
+        if ms > MAX_MS:
+            raise ClockBeyondIds(now_ms)
         if ms > self._ms:
             self._ms = ms
             self._sequence = 0

@@ -206,15 +206,17 @@ class Vault:
     # --- handing out ---------------------------------------------------------------------------------
 
     def take(self) -> tuple[int, bytes]:
-        """The next slot and its key."""
-        slot = self.next_slot
-        try:
-            key = self._keys[slot - self._first]
-        except IndexError:
-            self._extend()
-            key = self._keys[slot - self._first]
-        self.next_slot = slot + 1
-        return (slot, key) if key else self.take()
+        """The next slot that has a key, and the key."""
+        while True:
+            slot = self.next_slot
+            try:
+                key = self._keys[slot - self._first]
+            except IndexError:
+                self._extend()
+                key = self._keys[slot - self._first]
+            self.next_slot = slot + 1
+            if key:
+                return slot, key
 
     def rewind(self, slot: int) -> None:
         """Take back `slot` and all behind it: what was sealed with them was never committed."""
@@ -380,7 +382,9 @@ def _decode_header(data: bytes) -> _Header | None:
 
 
 def _damaged(found: str) -> DamagedStore:
-    return DamagedStore("vault", found, "Restore a backup: without its vault no text can be read.")
+    return DamagedStore(
+        "vault", found, "Restore a backup from your copy of the state directory: without its vault no text can be read."
+    )
 
 
 def _failed(path: Path, error: OSError) -> StoreIO:

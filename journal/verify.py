@@ -5,6 +5,9 @@ can end the process that reads it, so `verify_in_child` walks it in another one,
 is a finding too. `python -m journal.verify STATE` prints the result as JSON; exit 65 when there is a
 finding. It takes no lock and writes nothing: whoever starts it holds the lock.
 
+A journal that is written to meanwhile is verified up to the head as of the walk's begin; what was counted is
+compared with what was stored at that moment.
+
 Invariant: a ciphertext may be missing only when a PURGE, a new prior mean or a vacuum names it.
 """
 
@@ -16,6 +19,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +31,7 @@ from journal.destroying import destroyed_parts, is_destroying
 from journal.environment import DATA_FILE, Environment
 from journal.errors import DamagedRecord, DamagedStore, StoreIO
 from journal.events import Opened, Purged, Restored, SealedPart, Vacuumed
-from journal.log import CHUNK_RECORDS, DATABASES, Log, rows_from, sealed_key, stored_store_id
+from journal.log import CHUNK_RECORDS, DATABASES, Log, MetaState, rows_from, sealed_key, stored_store_id
 from journal.preflight import check_data_file
 from journal.record import (
     HEAD_BYTES,
@@ -43,8 +47,25 @@ from journal.record import (
 JOURNAL_DIRECTORY = "journal"
 DIGEST_BYTES = 16
 MAX_FINDINGS = 1000
+POLL_S = 0.05
+PIN_TRIES = 16
 
-_RESTORE = "Restore a backup, or export what can still be read."
+_RESTORE = "Restore a backup from your copy of the state directory."
+_CHILD = "--child"
+_TOLD_TO_END = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_KILLED = frozenset({signal.SIGKILL, *_TOLD_TO_END})  # by somebody, or for want of memory: damage does none of it
+
+ShouldStop = Callable[[], bool]
+"""Asked now and then by what takes long; once it says yes, WalkStopped is raised."""
+
+
+class WalkStopped(Exception):
+    """A walk was told to end before it was through: it says nothing about what is at rest."""
+
+
+def never() -> bool:
+    """The `ShouldStop` of what is to go on to its end."""
+    return False
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -72,12 +93,43 @@ class Progress(NamedTuple):
 PartKey = tuple[int, int]  # (owner seq, part)
 
 
+class _Pinned(NamedTuple):
+    """What the journal said of itself at one moment, in one transaction."""
+
+    head: Head
+    state: MetaState
+    records: int
+    sealed: int
+    newest: bytes
+
+
+def _pin(log: Log) -> _Pinned:
+    """The journal as of now. A batch that is committed is the head a moment later: then it looks again, and in a
+    journal that lacks records, or has some too many, the numbers never agree. Raises lmdb.Error.
+    """
+    pinned = _pin_once(log)
+    for _ in range(PIN_TRIES):
+        if pinned.records == pinned.head.seq:
+            break
+        pinned = _pin_once(log)
+    return pinned
+
+
+def _pin_once(log: Log) -> _Pinned:
+    state = log.state  # before the head, which is set behind it: it is never ahead of a head that agrees
+    head = log.head()
+    with log.env.read() as txn:
+        records, sealed = log.env.entries(txn, "records"), log.env.entries(txn, "sealed")
+        return _Pinned(head, state, records, sealed, _newest_key(txn, log))
+
+
 class _Walk:
     """The state of one walk over the records."""
 
-    def __init__(self, log: Log, from_seq: int) -> None:
+    def __init__(self, log: Log, from_seq: int, pinned: _Pinned) -> None:
         self.log = log
-        self.head_seq = log.head().seq
+        self.pinned = pinned
+        self.head_seq = pinned.head.seq
         self.findings: list[Finding] = []
         self.expected = from_seq
         self.chain: bytes | None = None
@@ -155,24 +207,31 @@ class _Walk:
             self.suspects[part.owner_seq, part.part] = "sealed_damaged"
 
     def settle(self, from_seq: int) -> None:
-        """Report the parts that nothing excuses, and compare what was counted with what is stored."""
+        """Report the parts that nothing excuses, and compare what was counted with what was stored."""
+        if self.suspects.keys() - self.released:
+            self.release_later()
         for (owner, part), code in self.suspects.items():
             if (owner, part) not in self.released:
                 self.note(code, owner, f"part {part} is not the ciphertext that the record names")
         if from_seq == 1 and self.expected == self.head_seq + 1:
             self.settle_whole()
 
+    def release_later(self) -> None:
+        """A record that came behind the pinned head while this walked may have taken a ciphertext with it."""
+        for chunk in self.log.chunks(self.head_seq + 1, check=False):
+            for event in (record.event for record in chunk):
+                self.release((part.owner_seq, part.part) for part in destroyed_parts(event))
+                if isinstance(event, Vacuumed):
+                    self.release(event.removed)
+
     def settle_whole(self) -> None:
-        state, head = self.log.state, self.log.head()
-        env = self.log.env
-        with env.read() as txn:
-            entries, newest = env.entries(txn, "records"), _newest_key(txn, self.log)
-            stored = env.entries(txn, "sealed")
+        head, state, entries, stored, newest = self.pinned
         if newest not in (seq_key(entries), seq_key(head.seq)) and entries:
             self.note("record_order", None, f"the key {newest.hex()} stands behind the newest record")
         if entries != head.seq:
-            return  # damaged, or it grew meanwhile: the counts are of another moment
-        if stored != self.ciphertexts and self.records == head.seq:
+            return  # records are missing or too many: the counts say nothing more
+        grown = self.log.head().seq != head.seq  # then ciphertexts may have left that were counted at the begin
+        if stored != self.ciphertexts and self.records == head.seq and not grown:
             self.note("sealed_unnamed", None, f"{stored} ciphertexts, {self.ciphertexts} named by records")
         if self.last_chain != head.chain:
             self.note("head", head.seq, "the newest record is not the head that was read at open")
@@ -183,7 +242,7 @@ class _Walk:
         self.settle_purges()
 
     def settle_purges(self) -> None:
-        listed = set(self.log.destroying_seqs())
+        listed = {seq for seq in self.log.destroying_seqs() if seq <= self.head_seq}
         for seq in sorted(self.purges - listed):
             self.note("purge_unlisted", seq, "it destroys keys, and is not on the list of those that do")
         for seq in sorted(listed - self.purges):
@@ -197,8 +256,13 @@ def walk_log(
 
     Yields after each chunk; what it found is the generator's return value.
     """
-    last = log.head().seq if to_seq is None else min(to_seq, log.head().seq)
-    walk = _Walk(log, from_seq)
+    head = log.head()
+    try:
+        pinned = _pin(log)
+    except lmdb.Error as error:
+        return Verification(head, 0, (Finding("page_damaged", None, f"LMDB can't go on: {error}", _RESTORE),))
+    last = pinned.head.seq if to_seq is None else min(to_seq, pinned.head.seq)
+    walk = _Walk(log, from_seq, pinned)
     try:
         walk.chain = _chain_before(log, from_seq)
         while walk.expected <= last:
@@ -213,8 +277,8 @@ def walk_log(
         walk.note("meta_damaged", error.seq, str(error), error.action)
     except lmdb.Error as error:
         walk.note("page_damaged", walk.expected, f"LMDB can't go on: {error}")
-    head = Head(log.state.epoch, walk.expected - 1, walk.last_chain)
-    return Verification(head, walk.records, tuple(walk.findings))
+    reached = Head(pinned.state.epoch, walk.expected - 1, walk.last_chain)
+    return Verification(reached, walk.records, tuple(walk.findings))
 
 
 def verify_log(
@@ -222,8 +286,9 @@ def verify_log(
     from_seq: int = 1,
     to_seq: int | None = None,
     progress: Callable[[Progress], None] | None = None,
+    should_stop: ShouldStop = never,
 ) -> Verification:
-    """`walk_log` to its end; `progress` is called after each chunk."""
+    """`walk_log` to its end; `progress` is called after each chunk. Raises WalkStopped."""
     walk = walk_log(log, from_seq, to_seq)
     while True:
         try:
@@ -233,10 +298,15 @@ def verify_log(
             return result
         if progress is not None:
             progress(step)
+        if should_stop():
+            raise WalkStopped
 
 
-def verify_state(state_dir: Path, progress: Callable[[Progress], None] | None = None) -> Verification:
-    """Verify the journal under a state directory, in this process, which damage may end. Raises StoreIO."""
+def verify_state(state_dir: Path, should_stop: ShouldStop = never) -> Verification:
+    """Verify the journal under a state directory, in this process, which damage may end.
+
+    Raises StoreIO, WalkStopped.
+    """
     path = state_dir / JOURNAL_DIRECTORY
     try:
         check_data_file(path / DATA_FILE)
@@ -246,7 +316,7 @@ def verify_state(state_dir: Path, progress: Callable[[Progress], None] | None = 
     try:
         with env.read() as txn:
             store_id = stored_store_id(txn, env.db("meta"))
-        return verify_log(Log(env, store_id), progress=progress)
+        return verify_log(Log(env, store_id), should_stop=should_stop)
     except DamagedStore as error:
         return Verification(None, 0, (Finding("journal_damaged", error.seq, str(error), error.action),))
     except lmdb.Error as error:
@@ -255,43 +325,78 @@ def verify_state(state_dir: Path, progress: Callable[[Progress], None] | None = 
         env.close()
 
 
-def verify_in_child(state_dir: Path) -> Verification:
+def verify_in_child(state_dir: Path, should_stop: ShouldStop = never) -> Verification:
     """Verify the journal under a state directory in a child process, whose death is a finding.
 
-    Raises StoreIO when the disk didn't let it read: that says nothing about what is on it.
+    Raises StoreIO when the disk didn't let it read, or somebody killed the child: that says nothing about what is
+    on it. Raises WalkStopped once `should_stop` says so; no child is left then.
     """
-    child = subprocess.run(
-        [sys.executable, "-m", "journal.verify", str(state_dir.resolve())],
+    child = subprocess.Popen(
+        [sys.executable, "-m", "journal.verify", str(state_dir.resolve()), _CHILD],
         cwd=Path(__file__).resolve().parent.parent,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
+    with child:
+        try:
+            told, complaint = _outcome(child, should_stop)
+        finally:
+            child.kill()  # does nothing to one that has ended
     if child.returncode < 0:
-        name = signal.Signals(-child.returncode).name
-        return _single("child_died", f"{name} ended the process that read the journal", _RESTORE)
+        return _ended_by(-child.returncode)
     if child.returncode == os.EX_IOERR:
-        raise StoreIO(child.stderr.decode("utf-8", "replace").strip())
+        raise StoreIO(complaint.decode("utf-8", "replace").strip())
     try:
-        return _DECODE(child.stdout)
+        return _DECODE(told)
     except msgspec.DecodeError:
         what = f"the process that read the journal ended with {child.returncode} and no result"
         return _single("child_failed", what, "Run `python -m journal.verify` on the state directory.")
 
 
+def _outcome(child: subprocess.Popen[bytes], should_stop: ShouldStop) -> tuple[bytes, bytes]:
+    """What the child printed until its end. Raises WalkStopped."""
+    while not should_stop():
+        with suppress(subprocess.TimeoutExpired):
+            return child.communicate(timeout=POLL_S)
+    raise WalkStopped
+
+
+def _ended_by(number: int) -> Verification:
+    """The finding that a child's death is, unless somebody ended it. Raises StoreIO."""
+    name = signal.Signals(number).name
+    what = f"{name} ended the process that read the journal"
+    if number in _KILLED:
+        raise StoreIO(what)
+    return _single("child_died", what, _RESTORE)
+
+
 def main(arguments: list[str]) -> int:
     """Verify the state directory that is the one argument; the result goes to standard output."""
-    if len(arguments) != 1:
+    is_child = arguments[1:] == [_CHILD]
+    if len(arguments) != 1 + is_child:
         sys.stderr.write("usage: python -m journal.verify STATE\n")
         return os.EX_USAGE
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would be a copy nobody counts
     try:
-        found = verify_state(Path(arguments[0]))
+        found = verify_state(Path(arguments[0]), should_stop=_parent_watch() if is_child else never)
+    except WalkStopped:
+        return os.EX_TEMPFAIL
     except StoreIO as error:
         sys.stderr.write(f"{error}\n")
         return os.EX_IOERR
     sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
     return os.EX_DATAERR if found.findings else os.EX_OK
+
+
+def _parent_watch() -> ShouldStop:
+    """A child ends with its parent, and only its parent ends it: a service manager or a terminal that tells all
+    processes to end would let a parent that has not heard it yet see a walk that was cut short.
+    """
+    parent = os.getppid()
+    for number in _TOLD_TO_END:
+        signal.signal(number, signal.SIG_IGN)
+    return lambda: os.getppid() != parent
 
 
 _DECODE = msgspec.json.Decoder(Verification).decode

@@ -36,6 +36,7 @@ KINDS: dict[Kind, KindRule] = {
 
 PROTECTED_GOALS = frozenset(subtype_code(Kind.GOAL, name) for name in ("aspiration", "commitment"))
 TURN_SUBTYPE = subtype_code(Kind.RAW, "turn")
+DOCUMENT_SUBTYPE = subtype_code(Kind.RAW, "document")
 DEFAULT_SUBTYPE = {kind: subtype_code(kind, rule.subtype) for kind, rule in KINDS.items()}
 
 

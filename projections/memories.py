@@ -14,7 +14,7 @@ from journal.codes import Mark
 from journal.record import Record
 from projections import rows, tables
 from projections.partitions import row_appended, rows_died
-from projections.rows import HEADER_BYTES, ROWS_PER_PAGE, MemoryRow
+from projections.rows import HEADER_BYTES, NO_TIME, ROWS_PER_PAGE, MemoryRow
 from projections.state import KEY64_64, State
 
 _NO_ENCODING = (0, 0, 0)
@@ -30,7 +30,8 @@ def created(state: State, record: Record, event: events.MemoryCreated) -> None:
     offset = row_appended(state, event.partition)
     valid_to = event.valid_to
     row = (
-        record.seq, record.seq, 0, -1 if valid_to is None else valid_to, -1, -1,
+        record.seq, record.seq, 0, NO_TIME if valid_to is None else valid_to, NO_TIME,
+        record.at_ms, NO_TIME,
         event.confidence, event.strength, event.importance,
         record.tenant, event.slot, event.partition, offset, event.session, event.turn, event.producer,
         0, 0, 0, marks, event.kind, event.subtype, event.origin, event.role, 0,
@@ -112,7 +113,7 @@ def recovered(state: State, record: Record, event: events.Recovered) -> None:
     marks = row.marks & ~(1 << event.mark)
     changed = row._replace(marks=marks, strength=event.new_strength)
     if not changed.dead:
-        changed = changed._replace(dead_at=-1)
+        changed = changed._replace(dead_at=NO_TIME)
         rows_died(state, row.partition, -1)
     _store(state, tsid, changed)
     touch(state, tsid, record.seq)

@@ -3,39 +3,40 @@
 Each value that decides anything ends in a CRC-32C (u32, little-endian) over its key and the bytes before
 it, because LMDB does not protect values. `seal_row` writes it, `open_row` checks it at every read.
 
-Memory row (`memories`, key: TSID u64 big-endian), little-endian, 124 bytes:
+Memory row (`memories`, key: TSID u64 big-endian), little-endian, 132 bytes:
 
 | offset | type | field |
 |---|---|---|
 | 0 | u64 | seq of the creating record |
 | 8 | u64 | seq of the record whose particulars are in force |
 | 16 | u64 | TSID of the successor, 0 none |
-| 24 | i64 | valid_to, UTC ms, -1 none |
-| 32 | i64 | verified_at, UTC ms, -1 never |
-| 40 | i64 | when it was forgotten, pruned or purged, UTC ms, -1 alive |
-| 48 | f64 | confidence |
-| 56 | f64 | strength |
-| 64 | f64 | importance |
-| 72 | u32 | tenant |
-| 76 | u32 | slot (the memory's store-wide ordinal) |
-| 80 | u32 | partition |
-| 84 | u32 | row offset in the partition |
-| 88 | u32 | session number |
-| 92 | u32 | turn |
-| 96 | u32 | producer |
-| 100 | u32 | verifications |
-| 104 | u32 | reinforcements |
-| 108 | u32 | open review flags |
-| 112 | u16 | marks, bit n = code n of `Mark` |
-| 114 | u8 | kind |
-| 115 | u8 | subtype |
-| 116 | u8 | origin |
-| 117 | u8 | role |
-| 118 | u16 | zero |
-| 120 | u32 | CRC-32C |
+| 24 | i64 | valid_to, UTC ms, `NO_TIME`: none |
+| 32 | i64 | verified_at, UTC ms, `NO_TIME`: never |
+| 40 | i64 | when its record was written, UTC ms |
+| 48 | i64 | when it was forgotten, pruned or purged, UTC ms, `NO_TIME`: alive |
+| 56 | f64 | confidence |
+| 64 | f64 | strength |
+| 72 | f64 | importance |
+| 80 | u32 | tenant |
+| 84 | u32 | slot (the memory's store-wide ordinal) |
+| 88 | u32 | partition |
+| 92 | u32 | row offset in the partition |
+| 96 | u32 | session number |
+| 100 | u32 | turn |
+| 104 | u32 | producer |
+| 108 | u32 | verifications |
+| 112 | u32 | reinforcements |
+| 116 | u32 | open review flags |
+| 120 | u16 | marks, bit n = code n of `Mark` |
+| 122 | u8 | kind |
+| 123 | u8 | subtype |
+| 124 | u8 | origin |
+| 125 | u8 | role |
+| 126 | u16 | zero |
+| 128 | u32 | CRC-32C |
 
 Session row (`sessions`, key: number u32 big-endian), 56 bytes: id u64, opened_at i64, last_at i64,
-closed_at i64 (-1 open), owner seq u64 (of SessionOpened), tenant u32, turns u32, activation u32, uid u32,
+closed_at i64 (`NO_TIME`: open), owner seq u64 (of SessionOpened), tenant u32, turns u32, activation u32, uid u32,
 then CRC-32C; agent and the rest stand in the record.
 """
 
@@ -51,12 +52,14 @@ from journal.codes import Mark, Status
 from journal.errors import NoctuaryFault
 
 _U32 = struct.Struct("<I")
-_MEMORY = struct.Struct("<QQQqqqdddIIIIIIIIIIHBBBBH")
+_MEMORY = struct.Struct("<QQQqqqqdddIIIIIIIIIIHBBBBH")
 _SESSION = struct.Struct("<QqqqQIIII")
 _HEADER = struct.Struct("<BBBBBBBBqQffffIIIIeeHBB")
+NO_TIME = -(1 << 63)
+"""Where there is no time: the one number that no time has."""
 MEMORY_BYTES = _MEMORY.size + 4
 HEADER_BYTES = 64
-assert _MEMORY.size == 120 and _HEADER.size == HEADER_BYTES
+assert _MEMORY.size == 128 and _HEADER.size == HEADER_BYTES
 
 ROWS_PER_PAGE = 63
 """63 rows of 64 bytes and a CRC fit one overflow page of LMDB; 64 would need two."""
@@ -99,6 +102,7 @@ class MemoryRow(NamedTuple):
     superseded_by: int
     valid_to: int
     verified_at: int
+    at_ms: int
     dead_at: int
     confidence: float
     strength: float
@@ -175,6 +179,11 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     turns: int
     activation: int
     uid: int
+
+    @property
+    def closed(self) -> bool:
+        """Closed by a caller; a session that is only stale is not."""
+        return self.closed_at != NO_TIME
 
 
 def pack_session(key: bytes, row: SessionRow) -> bytes:

@@ -2,7 +2,8 @@
 
 `sessions` number → session row (byte table in `projections/rows.py`); `session_ids` TSID → number;
 `turns` (session, turn) → TSID; `session_memories` (session, TSID) → CRC for memories that are no turns.
-Invariant: the turns of a session are 1 … `turns`, without gaps.
+`last_at` is when the newest record about the session was written: a lease follows the clock of the writing,
+never a time that a caller names. Invariant: the turns of a session are 1 … `turns`, without gaps.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from msgspec.structs import replace
 from journal import events
 from journal.record import Record
 from projections import rows, tables
-from projections.rows import SessionRow
+from projections.rows import NO_TIME, SessionRow
 from projections.state import KEY32, KEY32_32, KEY32_64, KEY64, State
 
 
 def opened(state: State, record: Record, event: events.SessionOpened) -> None:
     state.put_session(
         event.number,
-        SessionRow(event.id, event.opened_at, event.opened_at, -1, record.seq, record.tenant, 0, 1, event.uid),
+        SessionRow(event.id, event.opened_at, record.at_ms, NO_TIME, record.seq, record.tenant, 0, 1, event.uid),
     )
     key = KEY64.pack(event.id)
     state.put(tables.SESSION_IDS, key, rows.seal_row(key, KEY32.pack(event.number)))
@@ -32,8 +33,8 @@ def opened(state: State, record: Record, event: events.SessionOpened) -> None:
 
 def reopened(state: State, record: Record, event: events.SessionReopened) -> None:
     row = _known(state, event.number)
-    last_at = max(row.last_at, event.at)
-    state.put_session(event.number, replace(row, activation=event.activation, closed_at=-1, last_at=last_at))
+    last_at = max(row.last_at, record.at_ms)
+    state.put_session(event.number, replace(row, activation=event.activation, closed_at=NO_TIME, last_at=last_at))
 
 
 def closed(state: State, record: Record, event: events.SessionClosed) -> None:
@@ -42,7 +43,7 @@ def closed(state: State, record: Record, event: events.SessionClosed) -> None:
 
 def touched(state: State, record: Record, event: events.SessionTouched) -> None:
     row = _known(state, event.number)
-    state.put_session(event.number, replace(row, last_at=max(row.last_at, event.at)))
+    state.put_session(event.number, replace(row, last_at=max(row.last_at, record.at_ms)))
 
 
 def memory_created(state: State, record: Record, event: events.MemoryCreated) -> None:

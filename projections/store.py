@@ -37,6 +37,7 @@ _OPEN_KEY = b"OPEN"
 _ENCODE = msgspec.msgpack.Encoder().encode
 _DECODE = msgspec.msgpack.Decoder(Counters).decode
 FOLD_CHUNK_RECORDS = 4096
+DIGEST_STEP_ENTRIES = 4096
 
 
 class TxnSnapshot:
@@ -47,17 +48,28 @@ class TxnSnapshot:
         self._handles = {database: env.db(database) for database in tables.DATABASES}
 
     def get(self, database: str, key: bytes) -> bytes | None:
-        return cast("bytes | None", self._txn.get(key, db=self._handles[database]))
+        try:
+            return cast("bytes | None", self._txn.get(key, db=self._handles[database]))
+        except lmdb.Error as error:
+            raise rows.DamagedRow(database) from error
 
     def prefix(self, database: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        with self._txn.cursor(db=self._handles[database]) as cursor:
-            if not cursor.set_range(prefix):
-                return
-            for raw_key, value in cursor:
-                key = bytes(raw_key)
-                if not key.startswith(prefix):
+        try:
+            with self._txn.cursor(db=self._handles[database]) as cursor:
+                if not cursor.set_range(prefix):
                     return
-                yield key, bytes(value)
+                for raw_key, value in cursor:
+                    key = bytes(raw_key)
+                    if not key.startswith(prefix):
+                        return
+                    yield key, bytes(value)
+        except lmdb.Error as error:
+            raise rows.DamagedRow(database) from error
+
+
+def may_be_trusted(directory: Path, boot_id: bytes) -> bool:
+    """Whether what is there is of this boot, or of a clean stop. No page of it is read."""
+    return _trusted(directory, directory / "OPEN", boot_id)
 
 
 def peek_watermark(directory: Path, boot_id: bytes) -> Head | None:
@@ -138,6 +150,29 @@ class ProjectionStore:
         store._load_watermark()
         return store
 
+    @classmethod
+    def open_readonly(cls, directory: Path, view: Path, boot_id: bytes, log: Log) -> ProjectionStore | None:
+        """What is there for reading, None when it can't be trusted. Nothing is written in `directory`: LMDB sees it
+        through a link in the new directory `view`, where its lock file comes to lie. The caller holds the store's lock.
+
+        Raises DamagedStore when the watermark is not a place in this journal.
+        """
+        if not directory.exists() or not _trusted(directory, directory / "OPEN", boot_id):
+            return None
+        view.mkdir(mode=0o700)
+        (view / "data.mdb").symlink_to((directory / "data.mdb").resolve())
+        try:
+            found = _read_watermark(view)
+        except (DamagedStore, rows.DamagedRow):
+            return None
+        if found is None:
+            return None
+        _check_place(found, log)
+        env = Environment.open(view, (*tables.DATABASES, tables.META), durable=False, readonly=True)
+        store = cls(env, view, Counters(), found)
+        store._load_watermark()
+        return store
+
     def _load_watermark(self) -> None:
         with self.env.read() as txn:
             value = txn.get(_WATERMARK_KEY, db=self.env.db(tables.META))
@@ -177,15 +212,16 @@ class ProjectionStore:
                 if value is None:
                     txn.delete(key, db=handle)
 
-    def catch_up(self, log: Log, progress: Callable[[int, int], None] | None = None) -> int:
-        """Fold what the journal has beyond the watermark; the number of records folded.
+    def catch_up(self, log: Log, progress: Callable[[int, int], None] | None = None, to_seq: int | None = None) -> int:
+        """Fold what the journal has beyond the watermark, up to `to_seq` if given; the number of records folded.
 
         Raises DamagedStore when the watermark is not a place in this journal.
         """
         target = log.head()
         _check_place(self.head, log)
         folded = 0
-        for chunk in log.chunks(self.head.seq + 1, target.seq, FOLD_CHUNK_RECORDS):
+        last_seq = target.seq if to_seq is None else min(to_seq, target.seq)
+        for chunk in log.chunks(self.head.seq + 1, last_seq, FOLD_CHUNK_RECORDS):
             chain = _chain_of(log, chunk[-1].seq)
             self._fold_chunk(chunk, Head(target.epoch, chunk[-1].seq, chain))
             folded += len(chunk)
@@ -203,19 +239,31 @@ class ProjectionStore:
 
     def digests(self) -> dict[str, str]:
         """BLAKE2b-128 over the entries of each projection, hex. Logical state only: no watermark."""
+        return self.digests_at()[1]
+
+    def digests_at(self, step: Callable[[], None] | None = None) -> tuple[int, dict[str, str]]:
+        """`(the record they stand at, digests)`, both of one snapshot. `step` is called now and then; what it
+        raises ends it.
+        """
         found: dict[str, str] = {}
         with self.env.read() as txn:
+            value = txn.get(_WATERMARK_KEY, db=self.env.db(tables.META))
+            seq = 0
+            if value is not None:
+                seq = _WATERMARK.unpack_from(rows.open_row(tables.META, _WATERMARK_KEY, bytes(value)))[1]
             for projection, databases in tables.PROJECTIONS.items():
                 digest = blake2b(digest_size=16)
                 for database in databases:
                     with txn.cursor(db=self.env.db(database)) as cursor:
-                        for key, value in cursor:
+                        for count, (key, value) in enumerate(cursor):
+                            if step is not None and count % DIGEST_STEP_ENTRIES == 0:
+                                step()
                             if database == tables.BLOCKS and key[0] == blocks.SLOT:
                                 continue  # where keys lie in the vault is no logical state
                             digest.update(len(key).to_bytes(2, "big") + key)
                             digest.update(len(value).to_bytes(4, "big") + value)
                 found[projection] = digest.hexdigest()
-        return found
+        return seq, found
 
     def note_damage(self, database: str) -> None:
         """A value of `database` is damaged: the next open folds everything anew. Safe on any thread."""

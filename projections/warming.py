@@ -13,19 +13,20 @@ from journal.store import Store
 from journal.unsealing import unseal
 from journal.verify import Finding
 from projections import names, partitions, rows, tables
+from projections.livesessions import LEASE_MS
 from projections.store import ProjectionStore, TxnSnapshot
 from projections.workingset import SessionDefaults, WorkingSet, entity_hash, session_hash
 
 NO_DEFAULTS = SessionDefaults(0, False, None, None)
 
 
-def warm(known: WorkingSet, store: Store, projections: ProjectionStore) -> None:
-    """Fill `known` from what is at rest. Raises DamagedRow, DamagedRecord."""
+def warm(known: WorkingSet, store: Store, projections: ProjectionStore, now_ms: int) -> None:
+    """Fill `known` from what is at rest. Raises DamagedRow."""
     with projections.snapshot() as snapshot:
         _tenants(known, snapshot)
         _producers(known, snapshot)
         _partitions(known, snapshot)
-        _Sealed(known, store, snapshot).load()
+        _Sealed(known, store, snapshot, now_ms).load()
 
 
 def _tenants(known: WorkingSet, snapshot: TxnSnapshot) -> None:
@@ -46,6 +47,7 @@ def _producers(known: WorkingSet, snapshot: TxnSnapshot) -> None:
 def _partitions(known: WorkingSet, snapshot: TxnSnapshot) -> None:
     for key, value in snapshot.prefix(tables.PARTITIONS, b""):
         row = partitions.unpack(key, value)
+        known.partitions[row.tenant] = (*known.partitions.get(row.tenant, ()), int.from_bytes(key, "big"))
         if row.state == PartitionState.ACTIVE:
             known.open_partitions[row.tenant, row.tier] = (int.from_bytes(key, "big"), row.day)
 
@@ -53,7 +55,8 @@ def _partitions(known: WorkingSet, snapshot: TxnSnapshot) -> None:
 class _Sealed:
     """The names that have to be unsealed."""
 
-    def __init__(self, known: WorkingSet, store: Store, snapshot: TxnSnapshot) -> None:
+    def __init__(self, known: WorkingSet, store: Store, snapshot: TxnSnapshot, now_ms: int) -> None:
+        self._now_ms = now_ms
         self._known = known
         self._store = store
         self._snapshot = snapshot
@@ -105,9 +108,12 @@ class _Sealed:
         defaults = self._defaults(event)
         if defaults != NO_DEFAULTS:
             known.session_defaults[number] = defaults
-        live = (row.tenant, row.uid, event.agent)
-        if row.closed_at < 0:
-            known.live[live] = known.live.get(live, frozenset()) | {number}
+        if not row.closed:
+            key = (row.tenant, row.uid, event.agent)
+            if self._now_ms - row.last_at < LEASE_MS:
+                known.live.add(key, number)
+            else:
+                known.live.set_aside(key, number, row.last_at)
         name = self._name(event)
         if name is None:
             return

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from journal.events import SealedPart
 from journal.sealing import keyed_hash
+from projections.livesessions import LiveSessions
 from projections.names import TenantRow
 
 ProducerKey = tuple[int, str | None, str | None, str | None, str | None]
 SessionKey = tuple[int, str, bytes]  # (tenant, agent, keyed hash of the key)
 EntityKey = tuple[int, bytes]
-LiveKey = tuple[int, int, str]  # (tenant, uid, agent)
 
 
 class SessionDefaults(NamedTuple):
@@ -61,14 +61,22 @@ class WorkingSet:
         self.session_agents: dict[int, str] = {}
         self.entities: dict[EntityKey, int] = {}
         self.session_defaults: dict[int, SessionDefaults] = {}
-        self.live: dict[LiveKey, frozenset[int]] = {}  # the whole set of a key: a later level replaces it
+        self.live = LiveSessions()
         self.texts: dict[TextKey, SealedPart] = {}
+        self.partitions: dict[int, tuple[int, ...]] = {}  # of a tenant, all of them
         self.open_partitions: dict[tuple[int, int], tuple[int, int | None]] = {}
 
     def publish(self, pending: WorkingSet) -> None:
         """Take over what a committed batch has learned."""
         for name, added in vars(pending).items():
-            if added:
+            if isinstance(added, LiveSessions):
+                self.live.absorb(added)
+            elif added:
                 getattr(self, name).update(added)
         while len(self.texts) > MAX_TEXTS:
             del self.texts[next(iter(self.texts))]
+
+    def take_over(self, pending: WorkingSet) -> None:
+        """`publish` for the lowest level, after the journal commit."""
+        self.publish(pending)
+        self.live.settle()

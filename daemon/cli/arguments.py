@@ -1,6 +1,7 @@
 """From words on the command line to a verb and its parameters. Pure, but for reading a text.
 
-Options are the wire's parameter names; values are read by their type in `OPTIONS`.
+Options are the wire's parameter names; values are read by their type in `OPTIONS`: `+` may be repeated, `#` is a
+number, `@` is JSON, `!` is yes or no (`--x`, `--x true`, `--x=false`, `--no-x`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,17 @@ OPTIONS = {
     "audit": "from_seq# to_seq# rebuild! against@",
 }  # fmt: skip
 MARKS = "+#@!"
+REQUIRED = {"remember": ("kind",)}
+"""Options that must be there; whatever else must be is positional."""
+REFERENCES = frozenset(["id", "ids*", "session"])
+KINDS = ("raw", "episode", "note", "belief", "value", "goal", "relationship", "drive", "procedure", "session")
+FILES = {"remember": "text", "remember_many": "items"}
+LATER = (
+    "revise relate verify reinforce weaken reaffirm mark purge purges hold holds vacuum residue backup partitions "
+    "recall briefing explain session_provenance history review propose decide proposals cohort cohorts lift soul "
+    "reflect reports records metrics rebuild subscribe cancel restore export region"
+)
+"""Commands that other versions have."""
 
 
 class Usage(Exception):
@@ -73,49 +85,86 @@ def take(option: str, words: list[str]) -> tuple[str, list[str]]:
     return found, rest
 
 
+class Words:
+    """The words of a command, taken one by one."""
+
+    def __init__(self, words: list[str]) -> None:
+        self._words = words
+        self._at = 0
+
+    def more(self) -> bool:
+        return self._at < len(self._words)
+
+    def next(self) -> str | None:
+        """The next word, None at the end."""
+        if not self.more():
+            return None
+        self._at += 1
+        return self._words[self._at - 1]
+
+    def next_if(self, allowed: tuple[str, ...]) -> str | None:
+        """The next word if it is one of these."""
+        return self.next() if self.more() and self._words[self._at] in allowed else None
+
+
 def parameters(verb: str, words: list[str]) -> dict[str, Any]:
     """The parameters of `verb`. Raises Usage."""
     marks = {name.rstrip(MARKS): name[-1] for name in f"{OPTIONS.get(verb, '')} {COMMON}".split()}
     params: dict[str, Any] = {}
     places: list[str] = []
-    source = iter(words)
-    for item in source:
+    source = Words(words)
+    while (item := source.next()) is not None:
         if item == "--":
-            places += source
+            while (place := source.next()) is not None:
+                places.append(place)
         elif item.startswith("--"):
             _option(verb, item, marks, source, params)
         else:
             places.append(item)
     _positional(verb, places, params)
+    for name in REQUIRED.get(verb, ()):
+        if name not in params:
+            raise Usage(f"{verb} needs --{name}; see noctuary {verb} --help")
+    if verb == "audit" and isinstance(params.get("against"), dict):
+        params["against"] = [params["against"]]
     selected = {name.rstrip(MARKS) for name in SELECTION.split()}
     if verb == "list" and (sel := {name: params.pop(name) for name in selected & params.keys()}):
         params["sel"] = sel
     return params
 
 
-def _option(verb: str, item: str, marks: dict[str, str], source: Any, params: dict[str, Any]) -> None:
+def _option(verb: str, item: str, marks: dict[str, str], source: Words, params: dict[str, Any]) -> None:
     name, equals, value = item[2:].partition("=")
     name = name.replace("-", "_")
-    if name == "file" and verb in ("remember", "remember_many"):
-        path = value if equals else next(source, "")
-        params["text" if verb == "remember" else "items"] = text_of(path)
+    if name == "file" and verb in FILES:
+        params[FILES[verb]] = text_of(value if equals else source.next() or "")
         return
     negated = name.startswith("no_") and marks.get(name[3:]) == "!"
     name = name[3:] if negated else name
     if name not in marks:
-        raise Usage(f"{verb} has no option {item}")
+        raise Usage(f"{verb} has no option {item.partition('=')[0]}; see noctuary {verb} --help")
     if marks[name] == "!":
-        if equals and value not in ("true", "false"):
-            raise Usage(f"--{name} is true or false")
-        params[name] = not negated and value != "false"
+        params[name] = _switch(item, negated, value if equals else None, source)
         return
-    given = value if equals else next(source, None)
+    given = value if equals else source.next()
     if given is None:
         raise Usage(f"--{name} needs a value")
     if marks[name] == "+":
         params.setdefault(name, []).append(_external(given) if name in ("derived_from", "evidence") else given)
     else:
         params[name] = _value(name, marks[name], given)
+
+
+def _switch(item: str, negated: bool, value: str | None, source: Words) -> bool:
+    """`--x`, `--x true`, `--x=true`, `--no-x`."""
+    if negated:
+        if value is not None:
+            raise Usage(f"{item.partition('=')[0]} takes no value")
+        return False
+    given = source.next_if(("true", "false")) if value is None else value
+    if given not in (None, "true", "false"):
+        raise Usage(f"{item.partition('=')[0]} is true or false")
+    return given != "false"
 
 
 def _external(given: str) -> Any:
@@ -136,18 +185,32 @@ def _value(name: str, mark: str, given: str) -> Any:
     return given
 
 
+def joined(places: list[str]) -> list[str]:
+    """References in one word each: `raw 095…` is `raw:095…`."""
+    out: list[str] = []
+    source = Words(places)
+    while (place := source.next()) is not None:
+        after = source.next() if place in KINDS else None
+        out.append(place if after is None else f"{place}:{after}")
+    return out
+
+
 def _positional(verb: str, places: list[str], params: dict[str, Any]) -> None:
     names = VERBS[verb].split()
+    if REFERENCES.intersection(names):
+        places = joined(places)
     if names == ["ids*"]:
         if not places:
             raise Usage("get needs an id")
         params["ids"] = places
         return
     missing = [name for name in names if name not in params]
-    if len(places) != len(missing):
-        raise Usage(f"{verb} takes {' '.join(names) or 'no argument'}")
+    if len(places) < len(missing):
+        raise Usage(f"{verb} needs {' and '.join(name.upper() for name in missing[len(places) :])}")
+    if len(places) > len(missing):
+        raise Usage(f"{verb} takes {' '.join(names).upper() or 'no argument'}; {places[len(missing)]!r} is too much")
     params.update(zip(missing, places, strict=True))
-    if params.get("text") == "-" and verb == "remember":
+    if params.get("text") == "-" and verb == "remember" and "text" in missing:
         params["text"] = text_of("-")
     if verb == "remember_many":
         params["items"] = _value("items", "@", text_of("-") if params["items"] == "-" else params["items"])

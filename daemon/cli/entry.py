@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import noctuary
 from daemon.cli import arguments, exits, render
 from daemon.cli.arguments import Usage
+from daemon.cli.complaining import complain
 
-USAGE = """usage: noctuary [--json] [--socket PATH] [--tenant NAME] VERB ...
-verbs: {verbs}
-also:  VERB --help, --version, schema [VERB], audit --state DIR [--rebuild],
-       call VERB JSON, import --format turns|locomo FILE, meta trace|reverse ID,
-       config, daemon --state DIR --socket PATH --config FILE --check"""
 META = {"trace": "sources", "reverse": "dependents"}
+META_LATER = ("uncertain", "orphans", "verify")
+HELP = ("--help", "-h")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -24,92 +24,87 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
-    if words and words[0] in ("daemon", "config"):
-        return server(words)
     as_json = "--json" in words
     try:
-        given, rest = arguments.globals_of(words)
-        return command(given, rest)
+        code = run(words)
+        sys.stdout.flush()
+        return code
     except Usage as error:
-        return complain(as_json, {"reason": "usage", "message": str(error)}, exits.USAGE)
+        return complain(as_json, exits.USAGE, str(error), {"reason": "usage"} if as_json else {})
     except noctuary.NoctuaryError as error:
-        told = {"code": error.code, "message": error.message, "data": {"reason": error.reason, **error.data}}
-        return complain(as_json, told, exits.of_reason(error.reason))
+        data = {"reason": error.reason, **error.data}
+        return complain(as_json, exits.of_reason(error.reason), error.message, data, error.code)
     except BrokenPipeError:
+        # Whoever read has gone, which is no fault; at its end Python would still flush, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.OK
 
 
-def complain(as_json: bool, error: dict[str, Any], code: int) -> int:
-    """Say it on stderr."""
-    print(json.dumps({"error": error}) if as_json else f"noctuary: {error['message']}", file=sys.stderr)
-    return code
+def run(words: list[str]) -> int:
+    first = next((word for word in words if word != "--json"), "--help")
+    if first in ("--help", "-h", "help"):
+        from daemon.cli import telling
+
+        print(telling.usage())
+        return exits.OK if words else exits.USAGE
+    if first == "--version":
+        return show_version()
+    if wants_help(words):
+        from daemon.cli import telling
+
+        print(telling.help_of(first.replace("-", "_")))
+        return exits.OK
+    if first in ("daemon", "config"):  # they belong to the daemon, which isn't imported for anything else
+        from daemon.cli import serving
+
+        return serving.run([first, *(word for word in words if word not in ("--json", first))], "--json" in words)
+    given, rest = arguments.globals_of(words)
+    return command(given, rest)
 
 
-def server(words: list[str]) -> int:
-    """`daemon` and `config` belong to the daemon, which isn't imported for anything else."""
-    from daemon.cli import serving
+def wants_help(words: list[str]) -> bool:
+    """Whether `--help` stands among the options of a command."""
+    before = words[: words.index("--")] if "--" in words else words
+    return any(word in HELP for word in before)
+
+
+def show_version() -> int:
+    from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return serving.run(words)
-    except Usage as error:
-        return complain(False, {"message": str(error)}, exits.USAGE)
+        print(f"noctuary {version('noctuary')}")
+    except PackageNotFoundError:
+        print("noctuary (not installed)")
+    return exits.OK
 
 
 def command(given: dict[str, Any], rest: list[str]) -> int:
-    if not rest or rest[0] in ("--help", "-h", "help"):
-        print(USAGE.format(verbs=" ".join(arguments.VERBS)))
-        return exits.OK if rest else exits.USAGE
-    if (told := without_socket(given, rest)) is not None:
-        return told
+    if not rest:
+        raise Usage("which command? see noctuary --help")
+    name, words = rest[0].replace("-", "_"), rest[1:]
+    if name == "schema":
+        from daemon.cli import telling
+
+        print(json.dumps(telling.schema(words), indent=2))
+        return exits.OK
+    if name == "audit":
+        return audit(given, words)
     client = noctuary.Client(given["socket"], given["tenant"])
     try:
-        return dispatch(client, given, rest[0], rest[1:])
+        return dispatch(client, given, name, words)
     finally:
         client.close()
 
 
-def without_socket(given: dict[str, Any], rest: list[str]) -> int | None:
-    """The exit code of what needs no daemon, else None. An audit whose store is held loses its `--state`."""
-    name, words = rest[0].replace("-", "_"), rest[1:]
-    if rest[0] == "--version":
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            print(f"noctuary {version('noctuary')}")
-        except PackageNotFoundError:
-            print("noctuary (not installed)")
-        return exits.OK
-    if name == "schema" or (name in arguments.VERBS and words in (["--help"], ["-h"])):
-        from daemon.cli import telling
-
-        print(json.dumps(telling.schema(words), indent=2) if name == "schema" else telling.help_of(name))
-        return exits.OK
-    if name == "audit" and any(word.partition("=")[0] == "--state" for word in words):
-        return audit_state(given, rest)
-    return None
-
-
-def audit_state(given: dict[str, Any], rest: list[str]) -> int | None:
-    state, kept = arguments.take("--state", rest)
-    params = arguments.parameters("audit", kept[1:])
-    if params.keys() - {"rebuild"}:
-        raise Usage("audit --state DIR takes --rebuild only")
-    from pathlib import Path
-
-    from daemon.cli.offline import audit_offline
+def audit(given: dict[str, Any], words: list[str]) -> int:
+    from daemon.cli import auditing
     from journal.errors import NoctuaryFault
 
     try:
-        told = audit_offline(Path(state), params.get("rebuild", False))
+        told = auditing.run(given, words)
     except NoctuaryFault as fault:
-        return complain(given["json"], {"message": str(fault), "reason": fault.reason}, int(fault.exit_code))
-    rest[:] = kept
-    return None if told is None else show(given, told, audit_code(told), "audit")
-
-
-def audit_code(result: dict[str, Any]) -> int:
-    """Every finding is damage: of the journal, or of a projection that differs from it."""
-    return exits.DAMAGED if result.get("findings") else exits.OK
+        return complain(given["json"], int(fault.exit_code), str(fault), {"reason": fault.reason})
+    return show(given, told, auditing.code_of(told), "audit")
 
 
 def dispatch(client: noctuary.Client, given: dict[str, Any], name: str, words: list[str]) -> int:
@@ -117,37 +112,63 @@ def dispatch(client: noctuary.Client, given: dict[str, Any], name: str, words: l
         from daemon.cli import importing
 
         code, told = importing.run(client, words)
-        if "error" in told:
-            return complain(given["json"], {"message": told["error"], "reason": "invalid_input"}, code)
-        return show(given, told, code)
+        return show(given, told, code, name)
     verb, params = request(name, words)
     result = client.call(verb, params, dict)
-    code = exits.NOT_FOUND if result.get("not_found") else exits.OK
-    if verb == "audit":
-        code = audit_code(result)
-    return show(given, result, code, verb)
+    if verb in ("list", "session") and name != "call" and not given["json"]:
+        from daemon.cli import fuller
+
+        fuller.fill(client, result, params)
+    return show(given, result, code_of(verb, result), verb)
+
+
+def code_of(verb: str, result: dict[str, Any]) -> int:
+    """The exit code of an answer: it may say that a thing isn't there, or that some items were refused."""
+    judged: dict[str, Callable[[], int]] = {
+        "audit": lambda: exits.DAMAGED if result.get("findings") else exits.OK,
+        "forget": lambda: exits.OK if result.get("found", True) else exits.NOT_FOUND,
+        "get": lambda: exits.NOT_FOUND if result.get("not_found") else exits.OK,
+        "remember_many": lambda: (
+            exits.REFUSED if any("error" in row for row in result.get("results") or ()) else exits.OK
+        ),
+    }
+    return judged[verb]() if verb in judged else exits.OK
 
 
 def request(name: str, words: list[str]) -> tuple[str, dict[str, Any]]:
     """The verb and its parameters behind a command."""
     name = name.replace("-", "_")
     if name == "call":
-        if len(words) not in (1, 2):
-            raise Usage("call VERB JSON")
-        try:
-            params = json.loads(words[1] if len(words) == 2 else "{}")
-        except ValueError as error:
-            raise Usage(f"not JSON: {error}") from error
-        if not isinstance(params, dict):
-            raise Usage("parameters are a JSON object")
-        return words[0], params
+        return called(words)
     if name == "meta":
-        if len(words) not in (2, 3) or words[0] not in META:
-            raise Usage("meta trace|reverse KIND:ID (or KIND ID)")
-        return "trace", {"id": ":".join(words[1:]), "direction": META[words[0]]}
+        return meta(words)
+    if name in arguments.LATER.split():
+        raise Usage(f"{name} is not in this version; see noctuary --help")
     if name not in arguments.VERBS:
         raise Usage(f"no command {name!r}; see noctuary --help")
     return name, arguments.parameters(name, words)
+
+
+def called(words: list[str]) -> tuple[str, dict[str, Any]]:
+    """`call VERB JSON`, `call VERB -`."""
+    if len(words) not in (1, 2):
+        raise Usage("call VERB JSON, or call VERB - for standard input")
+    given = words[1] if len(words) == 2 else "{}"
+    try:
+        params = json.loads(arguments.text_of("-") if given == "-" else given)
+    except ValueError as error:
+        raise Usage(f"not JSON: {error}") from error
+    if not isinstance(params, dict):
+        raise Usage("parameters are a JSON object")
+    return words[0].replace("-", "_"), params
+
+
+def meta(words: list[str]) -> tuple[str, dict[str, Any]]:
+    if words and words[0] in META_LATER:
+        raise Usage(f"meta {words[0]} is not in this version; meta trace and meta reverse are")
+    if len(words) not in (2, 3) or words[0] not in META:
+        raise Usage("meta trace|reverse KIND:ID (or KIND ID)")
+    return "trace", {"id": ":".join(words[1:]), "direction": META[words[0]]}
 
 
 def show(given: dict[str, Any], result: Any, code: int, verb: str = "") -> int:

@@ -1,51 +1,213 @@
-"""`noctuary audit --state DIR`: the store is opened for reading by this process if nobody holds its lock."""
+"""`noctuary audit` of a store that nobody holds: read by this process, and nothing is written under $STATE.
+
+Method: a child walks the journal before this process opens it, for pages out of order can kill a reader. LMDB sees
+the store's files through links in a scratch directory, where its lock files come to lie; the scratch fold of
+`--rebuild` stands there too. The store's own lock is held meanwhile.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final, cast
 
+import lmdb
 import msgspec
 
 from daemon.prepare import UNSET
 from daemon.reads.audit import audit, head_result
-from daemon.wire.results import AuditResult, FindingOut
-from journal.errors import DamagedStore, StoreLocked
+from daemon.wire.params import AuditParams
+from daemon.wire.results import AuditResult, FindingOut, HeadResult
+from journal.environment import DATA_FILE
+from journal.errors import DamagedStore, StoreAbsent, StoreIO, StoreLocked
 from journal.keycheck import check_keys
-from journal.store import Store, open_store
-from journal.verify import verify_in_child
+from journal.layout import StateDir, StoreLock, new_path, read_format
+from journal.store import Store
+from journal.verify import Finding, Verification, verify_in_child
+from projections.rows import DamagedRow
 from projections.store import ProjectionStore
 
+_REBUILD: Final = "Delete the directory projections/: the daemon folds it again when it starts."
+_RESTORE: Final = "Put back the file that belongs to this store."
+NOT_COMPARED: Final = "the projections are not compared: what is there isn't trusted, the daemon folds it anew"
 
-def audit_offline(state: Path, rebuild: bool) -> dict[str, Any] | None:
-    """The result as on the wire; None when the lock is held. Raises NoctuaryFault."""
+
+@dataclass(frozen=True, slots=True)
+class View(StateDir):
+    """The names of a store whose LMDB files are seen through links under `root`; the rest is at its place."""
+
+    real: StateDir
+
+    @property
+    def format_file(self) -> Path:
+        return self.real.format_file
+
+    @property
+    def purges_file(self) -> Path:
+        return self.real.purges_file
+
+    @property
+    def vault_file(self) -> Path:
+        return self.real.vault_file
+
+    @property
+    def head_file(self) -> Path:
+        return self.real.head_file
+
+
+def store_at(state: Path) -> str:
+    """The id of the store in `state`, hex. Raises StoreAbsent, DamagedStore."""
+    return read_format(StateDir(state).format_file).hex()
+
+
+def audit_offline(state: Path, params: AuditParams) -> dict[str, Any] | None:
+    """The result as on the wire, with `notes`; None when the lock is held. Raises NoctuaryFault."""
+    real = StateDir(state.absolute())
     try:
-        store = open_store(state, version="", now_ms=0, readonly=True)
+        lock = _lock(real)
     except StoreLocked:
         return None
-    except DamagedStore as error:
-        finding = {"code": "store_damaged", "seq": error.seq, "what": str(error), "action": error.action}
-        return {"records": 0, "head": None, "digests": {}, "findings": [finding]}
     try:
-        told = msgspec.to_builtins(_audit(store, state, rebuild))
+        with tempfile.TemporaryDirectory(prefix="noctuary-audit-") as scratch:
+            return _audit(View(Path(scratch), real), lock, params)
+    finally:
+        lock.release()
+
+
+def _lock(real: StateDir) -> StoreLock:
+    """The store's lock, without making its file: one that isn't there is held by nobody. Raises StoreLocked."""
+    if not real.root.is_dir():
+        raise StoreAbsent(f"{real.root} does not exist")
+    real.check_safe()
+    try:
+        descriptor = os.open(real.lock_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return StoreLock(-1)
+    except OSError as error:
+        raise StoreIO(f"lock: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise StoreLocked(f"{real.root} is open in another process") from error
+    return StoreLock(descriptor)
+
+
+def _audit(view: View, lock: StoreLock, params: AuditParams) -> dict[str, Any]:
+    try:
+        store_id = _store_id(view.real)
+    except DamagedStore as error:
+        return _only(0, [_fault(error)])
+    view.journal_dir.mkdir()
+    (view.journal_dir / DATA_FILE).symlink_to(view.real.journal_dir.resolve() / DATA_FILE)
+    walked = verify_in_child(view.root)
+    if walked.findings:
+        return _damaged(store_id, walked)
+    store = Store(view, lock, readonly=True)
+    store.store_id = store_id
+    try:
+        store.check(None)
+        return _opened(store, view, walked, params)
+    except lmdb.Error as error:
+        fault = DamagedStore("journal", str(error), _RESTORE)
+    except DamagedStore as error:
+        fault = error
     finally:
         store.close(clean=False)
-    return dict(told)
+    return _only(walked.records, [_fault(fault)])
 
 
-def _audit(store: Store, state: Path, rebuild: bool) -> AuditResult:
-    """Pages out of order can kill a reader, so a child walks first."""
-    walked = verify_in_child(state)
-    found = walked.findings or check_keys(store.log, store.vault)
-    findings = [FindingOut(code=f.code, seq=f.seq, what=f.what, action=f.action) for f in found]
-    if findings or not rebuild:
-        head = head_result(store, store.log.head())
-        return AuditResult(records=walked.records, head=head, digests={}, findings=findings)
-    projections = ProjectionStore.open(store.dir.projections_dir, store.boot_id)
+def _store_id(real: StateDir) -> bytes:
+    """Raises StoreAbsent, and DamagedStore where FORMAT is lost but the rest of a store is there."""
     try:
-        projections.catch_up(store.log)
-        params = SimpleNamespace(from_seq=UNSET, to_seq=UNSET, rebuild=True, against=UNSET)
-        return audit(store, projections, params)
+        return read_format(real.format_file)
+    except StoreAbsent:
+        unfinished = new_path(real.format_file).exists()
+        if unfinished or not (real.journal_dir.exists() or real.vault_file.exists()):
+            raise
+    raise DamagedStore("FORMAT", "it is missing, but a journal or a vault is there", _RESTORE)
+
+
+def _opened(store: Store, view: View, walked: Verification, params: AuditParams) -> dict[str, Any]:
+    """What an opened journal says: its keys, the range and the heads asked about, the fold."""
+    bounded = any(value is not UNSET for value in (params.from_seq, params.to_seq, params.against))
+    if bounded:
+        nothing = cast(ProjectionStore, SimpleNamespace(digests=dict))
+        asked = AuditParams(from_seq=params.from_seq, to_seq=params.to_seq, against=params.against)
+        result = audit(store, nothing, asked)
+    else:
+        findings = [_finding(each) for each in check_keys(store.log, store.vault)]
+        head = head_result(store, store.log.head())
+        result = AuditResult(records=walked.records, head=head, digests={}, findings=findings)
+    if not params.rebuild or result.findings:
+        return _told(result)
+    notes = _rebuilt(store, view, result)
+    return _told(result, notes)
+
+
+def _rebuilt(store: Store, view: View, result: AuditResult) -> list[str]:
+    """Fold the journal beside the store, and compare at the record where the trusted projections stand."""
+    folded = ProjectionStore.open(view.root / "folded", store.boot_id)
+    try:
+        notes = _compared(store, view, folded, result)
+        folded.catch_up(store.log)
+        result.digests = folded.digests()
     finally:
-        projections.close(clean=True)
+        folded.close(clean=False)
+    return notes
+
+
+def _compared(store: Store, view: View, folded: ProjectionStore, result: AuditResult) -> list[str]:
+    live: ProjectionStore | None = None
+    try:
+        place = view.real.projections_dir
+        live = ProjectionStore.open_readonly(place, view.root / "projections", store.boot_id, store.log)
+        if live is None:
+            return [NOT_COMPARED]
+        folded.catch_up(store.log, to_seq=live.head.seq)
+        wanted, found = folded.digests(), live.digests()
+    except DamagedStore as error:
+        result.findings.append(_fault(error))
+        return []
+    except (lmdb.Error, DamagedRow):
+        return [NOT_COMPARED]
+    finally:
+        if live is not None:
+            live.env.close()
+    result.findings += [
+        FindingOut(code="projection_differs", seq=None, what=name, action=_REBUILD)
+        for name, digest in wanted.items()
+        if found[name] != digest
+    ]
+    return [f"the projections were compared at record {live.head.seq}"]
+
+
+def _damaged(store_id: bytes, walked: Verification) -> dict[str, Any]:
+    head: HeadResult | None = None
+    if walked.head is not None:
+        epoch, seq, chain = walked.head
+        head = HeadResult(store=store_id.hex(), epoch=epoch, seq=seq, chain=chain.hex(), at=None)
+    return _only(walked.records, [_finding(each) for each in walked.findings], head)
+
+
+def _only(records: int, findings: list[FindingOut], head: HeadResult | None = None) -> dict[str, Any]:
+    """What there is to tell of a store that wasn't opened."""
+    told: dict[str, Any] = msgspec.to_builtins({"records": records, "head": head, "findings": findings})
+    return {**told, "digests": {}, "notes": []}
+
+
+def _finding(found: Finding) -> FindingOut:
+    return FindingOut(code=found.code, seq=found.seq, what=found.what, action=found.action)
+
+
+def _fault(error: DamagedStore) -> FindingOut:
+    return FindingOut(code="store_damaged", seq=error.seq, what=f"{error.what}: {error.found}", action=error.action)
+
+
+def _told(result: AuditResult, notes: list[str] | None = None) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(result)
+    return {**told, "notes": notes or []}

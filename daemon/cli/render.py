@@ -13,6 +13,7 @@ FORMS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "session": render_rows.session,
     "trace": render_tree.trace,
     "get": render_block.memories,
+    "remember_many": render_block.written,
     "head": render_block.short,
     "status": render_block.short,
     "audit": render_block.audit,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from daemon.cli.render_text import plain, wrap
+from daemon.cli.complaining import sentence
+from daemon.cli.render_text import cleaned, plain, verbatim, wrap
 
 
 def block(value: Any, indent: str = "") -> list[str]:
@@ -26,14 +28,30 @@ def said(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def memories(result: dict[str, Any]) -> list[str]:
-    """`get`: a block for each memory, its text last."""
+    """`get`: a block for each memory, its text last and with its own lines."""
     out: list[str] = []
     for row in result["memories"]:
-        text = row.get("text")
+        text, metadata = row.get("text"), row.get("metadata")
         head = f"{plain(row['id'])} {plain(row.get('status'))} {plain(row.get('origin'))} {plain(row.get('at'))}"
-        rest = {k: v for k, v in row.items() if k not in ("id", "status", "origin", "at", "text")}
-        out += [*wrap(head), *block(said(rest), "  "), *(wrap(plain(text), "  ") if text else []), ""]
+        apart = ("id", "status", "origin", "at", "text", "metadata")
+        out += [*wrap(head), *block(said({k: v for k, v in row.items() if k not in apart}), "  ")]
+        if metadata is not None:
+            out += wrap(f"metadata: {cleaned(json.dumps(metadata, ensure_ascii=False))}", "  ")
+        out += [*(["", *verbatim(text, "  ")] if text else []), ""]
     return out + ([f"not found: {plain(result['not_found'])}"] if result["not_found"] else [])
+
+
+def written(result: dict[str, Any]) -> list[str]:
+    """`remember_many`: a line for each item, in its order."""
+    out: list[str] = []
+    for place, row in enumerate(result.get("results") or ()):
+        if "error" in row:
+            error = row["error"]
+            data = {name: item for name, item in (error.get("data") or {}).items() if name != "index"}
+            out += wrap(f"@{place} refused: {sentence(str(error.get('message')), data)}")
+        else:
+            out += wrap(f"@{place} {plain(row.get('id'))}" + (" (duplicate)" if row.get("duplicate") else ""))
+    return out or ["nothing"]
 
 
 def short(result: dict[str, Any]) -> list[str]:
@@ -50,4 +68,5 @@ def audit(result: dict[str, Any]) -> list[str]:
         lines += wrap(f"{row['code']} at {plain(row['seq'])}: {plain(row['what'])}") + wrap(
             plain(row["action"]), "    "
         )
+    lines += [line for note in result.get("notes") or () for line in wrap(plain(note))]
     return lines + [f"against {number}: {plain(item)}" for number, item in enumerate(result.get("against") or (), 1)]

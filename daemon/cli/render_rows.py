@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from daemon.cli.render_text import plain, short, table, zone_line
+from daemon.cli.render_text import plain, short, start, table, zone_line
+
+WHO_COLUMNS = 16
 
 
 def memories(result: dict[str, Any]) -> list[str]:
-    rows = [[short(row.get("at")), plain(row["id"]), _who(row), _text(row)] for row in result.get("memories") or ()]
+    rows = [[_when(row), plain(row["id"]), _who(row), _text(row)] for row in result.get("memories") or ()]
     lines = table(("AT", "ID", "WHO", "TEXT"), rows) if rows else ["none"]
     return lines + _foot(result, len(rows))
 
@@ -33,12 +35,24 @@ def session(result: dict[str, Any]) -> list[str]:
     return lines if turns is None else [*lines, "", *memories(result)]
 
 
+def _when(row: dict[str, Any]) -> str:
+    """When it occurred, else when it was written."""
+    return short(row.get("occurred_at") or row.get("at"))
+
+
 def _who(row: dict[str, Any]) -> str:
-    return plain(row.get("speaker") or row.get("role") or row.get("subtype") or row.get("status"))[:16]
+    """Who spoke; of what nobody spoke, what it is."""
+    named = row.get("speaker") or row.get("role") or row.get("subtype") or row.get("kind")
+    return start(plain(named), WHO_COLUMNS)
 
 
 def _text(row: dict[str, Any]) -> str:
-    return (plain(row.get("text")) if row.get("text") else f"({row.get('status')})") + (" …" if row.get("cut") else "")
+    if row.get("damaged"):
+        return f"(damaged: {plain(row.get('what'))})"
+    if not row.get("text"):
+        return f"({plain(row.get('status'))})"
+    aside = "" if row.get("status") in (None, "active") else f"({plain(row['status'])}) "
+    return aside + plain(row["text"]) + (" …" if row.get("cut") else "")
 
 
 def _foot(result: dict[str, Any], count: int) -> list[str]:

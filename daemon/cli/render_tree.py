@@ -1,4 +1,8 @@
-"""A trace as a tree. Each node stands in full once; where it is met again only its name does."""
+"""A trace as a tree. Each node stands in full once; where it is met again only its name does.
+
+An edge goes from what was made to its source: `-> derived_from` stands before a source of the line above,
+`<- derived_from` before what was made from it.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +13,19 @@ from daemon.cli.render_text import plain
 
 def trace(result: dict[str, Any]) -> list[str]:
     nodes = {node["ref"]: node for node in result["nodes"]}
-    below: dict[str, list[tuple[str, str]]] = {}
+    below: dict[str, list[tuple[str, str]]] = {}  # what stands under a node, and how
     for edge in result["edges"]:
-        near, far = edge["from"], edge["to"]
+        near, far, arrow = edge["from"], edge["to"], "->"
         if _depth(nodes, near) > _depth(nodes, far):  # dependents are traced against the edge
-            near, far = far, near
-        below.setdefault(near, []).append((far, edge["type"]))
+            near, far, arrow = far, near, "<-"
+        below.setdefault(near, []).append((far, f"{arrow} {edge['type']} "))
     lines: list[str] = []
     seen: set[str] = set()
     stack = [(result["root"], "", 0)]
     while stack:  # no recursion: a trace is up to 1000 deep
         ref, kind, depth = stack.pop()
         told = f"{plain(ref)} (above)" if ref in seen else _node(ref, nodes.get(ref))
-        lines.append("  " * min(depth, 11) + (f"-> {kind} " if kind else "") + told)
+        lines.append("  " * min(depth, 11) + kind + told)
         if ref not in seen:
             seen.add(ref)
             stack += [(far, word, depth + 1) for far, word in reversed(below.get(ref, []))]

@@ -8,13 +8,14 @@ from __future__ import annotations
 import functools
 import sys
 
+import msgspec
+
 from daemon.cli.arguments import Usage
-from daemon.config import load_config, show_config
+from daemon.cli.complaining import complain
+from daemon.config import KEYS, Config, load_config, show_config
 from journal.errors import NoctuaryFault
 
 FLAGS = ("state", "socket", "config")
-
-
 CHECK = "--check"
 
 
@@ -33,7 +34,7 @@ def flags_of(words: list[str]) -> dict[str, str]:
     return found
 
 
-def run(words: list[str]) -> int:
+def run(words: list[str], as_json: bool = False) -> int:
     """`daemon` in the foreground, or `config` printed. The exit code."""
     check_all = words[0] == "daemon" and CHECK in words
     found = flags_of([word for word in words[1:] if not (check_all and word == CHECK)])
@@ -41,11 +42,19 @@ def run(words: list[str]) -> int:
     try:
         config = load()
     except NoctuaryFault as fault:
-        print(f"noctuary: {fault}", file=sys.stderr)
-        return int(fault.exit_code)
+        return complain(as_json, int(fault.exit_code), str(fault), {"reason": fault.reason} if as_json else {})
     if words[0] == "config":
-        show_config(config, sys.stdout.write)
+        print_config(config, as_json)
         return 0
     from daemon.main import run_daemon
 
     return run_daemon(config, load, check_all=check_all)
+
+
+def print_config(config: Config, as_json: bool) -> None:
+    """Each key with its value and where it came from."""
+    if not as_json:
+        show_config(config, sys.stdout.write)
+        return
+    told = {key: {"value": getattr(config, key), "source": config.sources[key]} for key in KEYS}
+    sys.stdout.write(msgspec.json.encode(told).decode() + "\n")

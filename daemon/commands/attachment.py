@@ -53,7 +53,7 @@ def _session_of(building: Building, prepared: Prepared) -> tuple[int, tuple[Note
         live = building.live_sessions(producer.agent)
         return (live[0], (Note.SESSION_ATTACHED,)) if len(live) == 1 else (0, ())
     row = building.session(number)
-    if row.closed_at >= 0:
+    if row.closed:
         return 0, (Note.SESSION_CLOSED,)
     if building.is_stale(row):
         building.revive(number, SessionCause.WRITE, building.view.now_ms)

@@ -19,11 +19,11 @@ from journal.codes import Kind, Part, SessionCause, TenantState, Tier
 from journal.errors import DamagedRecord
 from journal.particulars import Particulars, encode
 from projections.kinds import KINDS
+from projections.livesessions import LEASE_MS, candidates
 from projections.names import TenantRow
-from projections.rows import SessionRow
-from projections.workingset import LiveKey, ProducerKey, SessionDefaults, WorkingSet
+from projections.rows import NO_TIME, SessionRow
+from projections.workingset import ProducerKey, SessionDefaults, WorkingSet
 
-LEASE_MS = 24 * 3_600_000
 _NOTHING = WorkingSet()
 """What a command has learned that has learned nothing. Never written to."""
 
@@ -156,7 +156,16 @@ class Building:
         zone = view.zone if day is not None else None
         self.add(Draft(events.PartitionOpened(number=number, tier=key[1], day=day, part=0, zone=zone)))
         self.learn().open_partitions[key] = (number, day)
+        self.learn().partitions[self.tenant] = (*self._partitions(), number)
         return number
+
+    def _partitions(self) -> tuple[int, ...]:
+        number = self.tenant
+        for level in (self.learned, self.view.pending, self.view.base):
+            found = level.partitions.get(number)
+            if found is not None:
+                return found
+        return ()
 
     def _seal_partition(self, number: int) -> None:
         from journal.codes import PartitionState
@@ -197,16 +206,16 @@ class Building:
         return view.base.sessions.get(name) or view.pending.sessions.get(name) or self.learned.sessions.get(name, 0)
 
     def is_stale(self, row: SessionRow) -> bool:
-        return row.closed_at < 0 and self.view.now_ms - row.last_at >= LEASE_MS
+        return not row.closed and self.view.now_ms - row.last_at >= LEASE_MS
 
     def revive(self, number: int, cause: SessionCause, at_ms: int) -> SessionRow:
         row = self.session(number)
         activation = row.activation + 1
         self.add(Draft(events.SessionReopened(number=number, activation=activation, at=at_ms, cause=int(cause))))
-        row = replace(row, activation=activation, closed_at=-1, last_at=max(row.last_at, at_ms))
+        row = replace(row, activation=activation, closed_at=NO_TIME, last_at=max(row.last_at, self.view.now_ms))
         self._sessions[number] = row
         live = (self.tenant, row.uid, self.agent_of(number))
-        self.learn().live[live] = self._live(live) | {number}
+        self.learn().live.add(live, number)
         return row
 
     def close_session(self, number: int, at_ms: int) -> None:
@@ -214,7 +223,7 @@ class Building:
         self.add(Draft(events.SessionClosed(number=number, at=at_ms)))
         self._sessions[number] = replace(row, closed_at=at_ms)
         live = (self.tenant, row.uid, self.agent_of(number))
-        self.learn().live[live] = self._live(live) - {number}
+        self.learn().live.close(live, number)
 
     def defaults_of(self, number: int) -> SessionDefaults | None:
         view = self.view
@@ -242,20 +251,23 @@ class Building:
         return record.event.agent
 
     def live_sessions(self, agent: str) -> list[int]:
-        """The live sessions that the caller's uid opened for `agent`."""
-        return sorted(number for number in self._live((self.tenant, self.uid, agent)) if self._is_live(number))
+        """The live sessions that the caller's uid opened for `agent`: at most two of them. Stale ones are set aside."""
+        key = (self.tenant, self.uid, agent)
+        found: list[int] = []
+        for number in candidates(
+            (self.learned.live, self.view.pending.live, self.view.base.live), key, self.view.now_ms
+        ):
+            if not self._is_live(number):
+                self.learn().live.set_aside(key, number, self.session(number).last_at)
+                continue
+            found.append(number)
+            if len(found) == 2:
+                break
+        return found
 
     def _is_live(self, number: int) -> bool:
         row = self.session(number)
-        return row.closed_at < 0 and not self.is_stale(row)
-
-    def _live(self, key: LiveKey) -> frozenset[int]:
-        """The sessions of a key that were not closed; some may be stale."""
-        for level in (self.learned, self.view.pending, self.view.base):
-            found = level.live.get(key)
-            if found is not None:
-                return found
-        return frozenset()
+        return not row.closed and not self.is_stale(row)
 
     def open_session(
         self,
@@ -276,7 +288,7 @@ class Building:
             if defaults.project is not None or defaults.subject is not None:
                 given = Particulars(project=defaults.project, subject=defaults.subject)
                 plain.append((int(Part.PARTICULARS), encode(given)))
-        row = SessionRow(tsid, opened_at, opened_at, -1, self.next_seq, self.tenant, 0, 1, self.uid)
+        row = SessionRow(tsid, opened_at, view.now_ms, NO_TIME, self.next_seq, self.tenant, 0, 1, self.uid)
         self.add(
             Draft(
                 events.SessionOpened(
@@ -289,6 +301,5 @@ class Building:
         self.learn().sessions[self.tenant, agent, key.hashed] = number
         self.learn().session_agents[number] = agent
         live = (self.tenant, self.uid, agent)
-        # Those that went stale leave here, so that what is held is a day's sessions at most.
-        self.learn().live[live] = frozenset(filter(self._is_live, self._live(live))) | {number}
+        self.learn().live.add(live, number)
         return number, row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from daemon.commands.preparation import Prepared
-from daemon.prepare import UNSET
+from daemon.prepare import UNSET, Sources
 from daemon.view import View
 from journal import events
 from journal.codes import ExternalKind, ExternalUse, ImportanceBy, Kind, Note
@@ -86,9 +86,13 @@ def _is_protected(prepared: Prepared, subtype: int) -> bool:
     return prepared.kind is Kind.GOAL and subtype in PROTECTED_GOALS
 
 
+def externals_of(use: int, sources: Sources) -> tuple[events.External, ...]:
+    """What of a list of sources lies outside the store; their ids are sealed."""
+    return tuple([events.External(use, kind, resolvable) for kind, resolvable, _ in sources.externals])
+
+
 def _externals(prepared: Prepared) -> tuple[events.External, ...]:
-    found = [events.External(_DERIVED_FROM, kind, resolvable) for kind, resolvable, _ in prepared.sources.externals]
-    found += [events.External(_EVIDENCE, kind, resolvable) for kind, resolvable, _ in prepared.evidence.externals]
+    found = [*externals_of(_DERIVED_FROM, prepared.sources), *externals_of(_EVIDENCE, prepared.evidence)]
     source = prepared.params.source
     if source is not UNSET:
         resolvable = True if source.resolvable is UNSET else source.resolvable

@@ -14,7 +14,7 @@ from daemon.refusal import Reason, Refused
 from journal import events
 from journal.codes import ExternalKind, Kind, Mark, Origin, Role, TenantState
 from journal.tsid import memory_ref
-from projections.kinds import KINDS
+from projections.kinds import DOCUMENT_SUBTYPE, KINDS
 
 Ref = tuple[int, int]  # (kind code, TSID)
 
@@ -86,12 +86,11 @@ def check_kinds(building: Building, prepared: Prepared, sources: tuple[Ref, ...]
         raise Refused(Reason.PROVENANCE, "an annotation never stands alone", parameter="derived_from")
 
 
-def check_stated(building: Building, prepared: Prepared, refs: tuple[Ref, ...]) -> None:
-    """A model says that the subject said so: the words must stand in one live user turn that is named.
-
-    Raises Refused.
+def check_stated(building: Building, prepared: Prepared, subtype: int, refs: tuple[Ref, ...]) -> None:
+    """A model says that the subject said so: the words must stand in one live user turn that is named. A turn (or
+    capture, without a session) of role user is itself the utterance; a document is not. Raises Refused.
     """
-    if prepared.kind is Kind.RAW and prepared.role is Role.USER:
+    if prepared.kind is Kind.RAW and prepared.role is Role.USER and subtype != DOCUMENT_SUBTYPE:
         return
     words = " ".join(prepared.params.text.split())
     if any(words in " ".join(spoken.split()) for spoken in _utterances(building, refs)):

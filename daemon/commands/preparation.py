@@ -79,6 +79,7 @@ def prepare(params: Any, tenant: str, via: Via, hash_key: bytes) -> Prepared:
     text = params.text.encode()
     session, session_key = _prepare_session(params, tenant, hash_key)
     valid_from, valid_to = _prepare_validity("", params)
+    facts, imported = _prepare_facts(params), _prepare_imported(params)
     key = digest = None
     if params.idempotency_key is not UNSET:
         key = key_hash(hash_key, tenant, params.idempotency_key)
@@ -90,7 +91,7 @@ def prepare(params: Any, tenant: str, via: Via, hash_key: bytes) -> Prepared:
         sources, evidence, session, session_key,
         None if params.occurred_at is UNSET else parse_time("occurred_at", params.occurred_at),
         valid_from, valid_to, text, text_hash(hash_key, tenant, text),
-        _prepare_entities(params, tenant, hash_key), _prepare_facts(params), _prepare_imported(params),
+        _prepare_entities(params, tenant, hash_key), facts, imported,
         _particulars(params, sources, evidence, digest), _prepare_vector(params), key, digest, via,
     )  # fmt: skip
 

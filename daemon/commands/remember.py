@@ -37,9 +37,9 @@ def decide(building: Building, prepared: Prepared, item_refs: Sequence[Ref | Non
         _activate(building)
     attached = attach(building, prepared)
     session, notes, defaults = attached
-    if prepared.origin is Origin.STATED and names_model(prepared, defaults):
-        check_stated(building, prepared, sources + evidence)
     subtype, turn = file_turn(building, prepared, session)
+    if prepared.origin is Origin.STATED and names_model(prepared, defaults):
+        check_stated(building, prepared, subtype, sources + evidence)
     view = building.view
     producer = producer_of(building, prepared, defaults)
     entities = tuple([building.entity(name, hashed) for name, hashed in prepared.entities])

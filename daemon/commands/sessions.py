@@ -6,7 +6,7 @@ from typing import Any
 
 from daemon.commands.building import Building
 from daemon.decision import Draft
-from daemon.prepare import UNSET, NaturalKey, parse_session, parse_time
+from daemon.prepare import UNSET, NaturalKey, invalid, parse_session, parse_time
 from daemon.refusal import Reason, Refused
 from daemon.wire.times import format_ms
 from journal import events
@@ -15,9 +15,21 @@ from journal.tsid import format_tsid
 from projections.rows import SessionRow
 from projections.workingset import SessionDefaults
 
+FUTURE_MS = 60_000
+"""How far a caller's clock may be ahead of ours."""
 
-def _at(building: Building, params: Any) -> int:
-    return building.view.now_ms if params.at is UNSET else parse_time("at", params.at)[0]
+
+def _at(building: Building, params: Any, not_before_ms: int | None = None) -> int:
+    """When the caller says it was, else now. Raises Refused: it isn't over yet, or was before the session began."""
+    now_ms = building.view.now_ms
+    if params.at is UNSET:
+        return now_ms
+    at_ms = parse_time("at", params.at)[0]
+    if at_ms > now_ms + FUTURE_MS:
+        raise invalid("at", "the time lies in the future")
+    if not_before_ms is not None and at_ms < not_before_ms:
+        raise invalid("at", "the time lies before the session was opened")
+    return at_ms
 
 
 def session_open(building: Building, params: Any, key: NaturalKey) -> dict[str, Any]:
@@ -30,10 +42,10 @@ def session_open(building: Building, params: Any, key: NaturalKey) -> dict[str, 
         _, row = building.open_session(key, at_ms, _defaults(building, params))
         return _opened(row, created=True, reopened=False)
     row = building.session(number)
-    if row.closed_at >= 0 or building.is_stale(row):
+    if row.closed or building.is_stale(row):
         row = building.revive(number, SessionCause.OPEN, at_ms)
         return _opened(row, created=False, reopened=True)
-    if at_ms > row.last_at:
+    if building.view.now_ms > row.last_at:
         building.add(Draft(events.SessionTouched(number=number, at=at_ms)))
     return _opened(row, created=False, reopened=False)
 
@@ -70,8 +82,8 @@ def session_close(building: Building, params: Any) -> dict[str, Any]:
     if number is None:
         raise Refused(Reason.NOT_FOUND, "no such session", parameter="session")
     row = building.session(number)
-    if row.closed_at >= 0:
+    if row.closed:
         return {"closed_at": format_ms(row.closed_at), "already_closed": True}
-    at_ms = _at(building, params)
+    at_ms = _at(building, params, row.opened_at)
     building.close_session(number, at_ms)
     return {"closed_at": format_ms(at_ms), "already_closed": False}

@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from daemon.commands.building import Building
+from daemon.commands.creation import externals_of
+from daemon.commands.lineage import resolve
 from daemon.decision import Draft
-from daemon.prepare import UNSET, parse_memory
+from daemon.prepare import UNSET, Sources, invalid, parse_memory, parse_sources
 from daemon.refusal import Reason, Refused
 from daemon.wire.times import format_ms
 from journal import events
-from journal.codes import EdgeType, Mark, Part
+from journal.codes import EdgeType, ExternalUse, Mark, Part
+from journal.particulars import Particulars, encode
 from journal.tsid import memory_ref, parse_memory_ref
 from projections import edges, tables
 from projections.rows import MemoryRow
 from projections.state import KEY64, KEY64_64
 
 RECOVERED_STRENGTH = 0.2
-_WORDS = int(Part.WORDS)
+_PARTICULARS, _WORDS = int(Part.PARTICULARS), int(Part.WORDS)
+_EVIDENCE = int(ExternalUse.EVIDENCE)
 
 
 def _words(note: Any) -> tuple[tuple[int, bytes], ...]:
@@ -59,6 +63,8 @@ def forget(building: Building, params: Any) -> dict[str, Any]:
 def recover(building: Building, params: Any) -> dict[str, Any]:
     """Lift the tombstone: forgotten comes back at strength .2, pruned as it was."""
     building.refuse_in_maintenance()
+    if params.amount is not UNSET:
+        raise invalid("amount", "recover takes no amount: strength comes back at .2, or as it was")
     kind, tsid, row = _find(building, params.id)
     if row is None:
         raise Refused(Reason.NOT_FOUND, "no such memory", parameter="id")
@@ -69,15 +75,12 @@ def recover(building: Building, params: Any) -> dict[str, Any]:
         raise Refused(Reason.CONFLICT, "the memory is neither forgotten nor pruned", ids=[params.id])
     strength = RECOVERED_STRENGTH if mark is Mark.FORGOTTEN else row.strength
     cleared = _flagged_by(building, tsid) if mark is Mark.FORGOTTEN else ()
-    building.add(
-        Draft(
-            events.Recovered(
-                memory=(kind, tsid), mark=int(mark), old_strength=row.strength, new_strength=strength,
-                cleared=cleared,
-            ),
-            _words(params.note),
-        )
+    sources = parse_sources("evidence", params.evidence)
+    event = events.Recovered(
+        memory=(kind, tsid), mark=int(mark), old_strength=row.strength, new_strength=strength, cleared=cleared,
+        evidence=resolve(building, "evidence", sources, None), externals=externals_of(_EVIDENCE, sources),
     )  # fmt: skip
+    building.add(Draft(event, (*_external_ids(sources), *_words(params.note))))
     return {
         "id": params.id,
         "strength": {"old": row.strength, "new": strength},
@@ -85,6 +88,13 @@ def recover(building: Building, params: Any) -> dict[str, Any]:
         "flags_set": [],
         "flags_cleared": [memory_ref(*ref) for ref in cleared],
     }
+
+
+def _external_ids(sources: Sources) -> tuple[tuple[int, bytes], ...]:
+    """What a caller names outside the store is content: it is sealed."""
+    if not sources.externals:
+        return ()
+    return ((_PARTICULARS, encode(Particulars(externals=tuple(external[2] for external in sources.externals)))),)
 
 
 def _flagged_by(building: Building, tsid: int) -> tuple[tuple[int, int], ...]:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
-from daemon.importers.plan import Item, UnknownShape, key_of
+from daemon.importers.plan import Item, Plan, UnknownShape, key_of
 
 AGENT = "locomo"
 SESSION = re.compile(r"^session_(\d+)$")
+TAKEN_OF_TURNS = frozenset(["speaker", "dia_id", "text"])
+TAKEN_OF_SAMPLES = frozenset(["sample_id", "conversation", "observation"])
 
 
-def read(text: str) -> list[Item]:
+def read(text: str) -> Plan:
     """All turns, then all observations. Raises UnknownShape."""
     try:
         samples = json.loads(text)
@@ -32,7 +35,18 @@ def read(text: str) -> list[Item]:
             notes += _notes(sample)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UnknownShape(f"sample {number}: {type(error).__name__} {error}") from error
-    return turns + notes
+    return Plan(turns + notes, _left_out(samples))
+
+
+def _left_out(samples: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Which fields of the file are not taken over: captions of images among them."""
+    found: Counter[str] = Counter()
+    for sample in samples:
+        found.update(f"{name} of a sample" for name in sample.keys() - TAKEN_OF_SAMPLES)
+        for name, turns in sample["conversation"].items():
+            for turn in turns if SESSION.match(name) else ():
+                found.update(f"{field} of a turn" for field in turn.keys() - TAKEN_OF_TURNS)
+    return tuple(f"{name}: {count}, not imported" for name, count in sorted(found.items()))
 
 
 def _turns(sample: dict[str, Any]) -> list[Item]:

@@ -1,7 +1,8 @@
 """What an importer makes of a file, and how it is sent.
 
 Invariant: a request depends on its line and the ids of what it cites only, never on where a chunk began,
-so importing again (also after an interruption) finds the same request under the same key.
+so importing again (also after an interruption) finds the same request under the same key. What cites a line that
+was refused is refused too: written with fewer sources it would stay so for ever.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 CHUNK_ITEMS = 500
 CHUNK_CHARACTERS = 1_000_000  # escaped it is at most 6 bytes each: under the line limit
+
+
+UNTOLD = frozenset(["reason", "retryable", "index"])
+"""Of a refusal's data: `index` is the place in a chunk, which means nothing to whoever reads the report."""
 
 
 class UnknownShape(ValueError):
@@ -31,16 +36,23 @@ class Item:
     skip_if_unsourced: bool = False
 
 
+class Plan(NamedTuple):
+    """The items of a file in their order, and in words what of it isn't taken over."""
+
+    items: list[Item]
+    skipped: tuple[str, ...] = ()
+
+
 @dataclass
 class Report:
-    """What came of an import."""
+    """What came of an import. A row of `refused` has where, reason, message, and what the refusal's data names."""
 
     recognised: int = 0
     written: int = 0
     duplicates: int = 0
     dangling: list[dict[str, str]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
-    refused: list[dict[str, str]] = field(default_factory=list)
+    refused: list[dict[str, Any]] = field(default_factory=list)
 
 
 def key_of(form: str, source: str, reference: str) -> str:
@@ -59,12 +71,14 @@ class Runner:
         self.send = send
         self.report = Report()
         self._ids: dict[str, str] = {}
+        self._refused: set[str] = set()
         self._chunk: list[tuple[Item, dict[str, Any]]] = []
         self._pending: set[str] = set()
         self._characters = 0
 
-    def run(self, items: list[Item]) -> Report:
-        for item in items:
+    def run(self, plan: Plan) -> Report:
+        self.report.skipped += plan.skipped
+        for item in plan.items:
             self.report.recognised += 1
             self._add(item)
         self._flush()
@@ -75,6 +89,10 @@ class Runner:
         full = len(self._chunk) >= CHUNK_ITEMS or self._characters + size > CHUNK_CHARACTERS
         if full or self._pending.intersection((*item.cites, *item.evidence)):
             self._flush()
+        cited = next((ref for ref in (*item.cites, *item.evidence) if ref in self._refused), None)
+        if cited is not None:
+            self._refuse(item, "provenance", f"it cites {cited}, which was refused itself", {"ref": cited})
+            return
         request = dict(item.request)
         for name, refs in (("derived_from", item.cites), ("evidence", item.evidence)):
             if found := self._resolve(item, refs):
@@ -100,10 +118,9 @@ class Runner:
         for (item, _), result in zip(self._chunk, results, strict=True):
             if "error" in result:
                 error = result["error"]
+                data = {name: value for name, value in error.get("data", {}).items() if name not in UNTOLD}
                 reason = str(error.get("data", {}).get("reason", "error"))
-                self.report.refused.append(
-                    {"where": item.where, "reason": reason, "message": str(error.get("message", ""))}
-                )
+                self._refuse(item, reason, str(error.get("message", "")), data)
                 continue
             if result.get("duplicate"):
                 self.report.duplicates += 1
@@ -112,3 +129,8 @@ class Runner:
             if item.ref is not None and "id" in result:
                 self._ids[item.ref] = result["id"]
         self._chunk, self._pending, self._characters = [], set(), 0
+
+    def _refuse(self, item: Item, reason: str, message: str, data: dict[str, Any]) -> None:
+        self.report.refused.append({"where": item.where, "reason": reason, "message": message, **data})
+        if item.ref is not None and item.ref not in self._ids:
+            self._refused.add(item.ref)

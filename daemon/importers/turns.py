@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from daemon.importers.plan import Item, UnknownShape, key_of
+from daemon.importers.plan import Item, Plan, UnknownShape, key_of
 
 FIELDS = frozenset(
     [
@@ -26,9 +26,9 @@ FIELDS = frozenset(
 COPIED = ("role", "speaker", "text", "origin", "kind", "subtype", "occurred_at")
 
 
-def read(text: str) -> list[Item]:
+def read(text: str) -> Plan:
     """The items of a file, in its order. Raises UnknownShape naming line and field."""
-    return [_item(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return Plan([_item(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()])
 
 
 def _item(number: int, line: str) -> Item:

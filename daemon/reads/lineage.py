@@ -12,10 +12,10 @@ from daemon.wire import results as r
 from daemon.wire.times import format_ms
 from journal.codes import EdgeType, ExternalKind, Kind, Mark, Origin
 from journal.errors import DamagedRecord, PartUnreadable
-from journal.tsid import memory_ref, tsid_ms
+from journal.tsid import memory_ref
 from projections import edges
 from projections.kinds import effective_confidence
-from projections.rows import MemoryRow
+from projections.rows import NO_TIME, MemoryRow
 
 _LINEAGE = frozenset({int(EdgeType.DERIVED_FROM), int(EdgeType.SUPERSEDES), int(EdgeType.UPDATES)})
 _KINDS = tuple(Kind)
@@ -70,8 +70,8 @@ def _edge(tsid: int, here: MemoryRow, other: int, other_row: MemoryRow, edge_typ
 
 def _node(reading: Reading, tsid: int, row: MemoryRow, depth: int) -> r.TraceNode:
     kind = _KINDS[row.kind]
-    at_ms = tsid_ms(tsid)
-    since = row.verified_at if row.verified_at >= 0 else at_ms
+    at_ms = row.at_ms
+    since = at_ms if row.verified_at == NO_TIME else row.verified_at
     return r.TraceNode(
         ref=memory_ref(kind, tsid), kind=kind.wire, status=row.status.wire,
         origin=_ORIGINS[row.origin].wire, at=format_ms(at_ms), depth=depth,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from daemon import limits
 from daemon.prepare import UNSET, parse_memory, parse_session, parse_time
@@ -13,11 +16,11 @@ from daemon.reads.cursors import decode_cursor, encode_cursor
 from daemon.reads.memories import compact, full, particulars_of
 from daemon.reads.reading import Reading, is_purged
 from daemon.refusal import Reason, Refused
+from daemon.wire import params as p
 from daemon.wire import results as r
 from journal.codes import Kind, Origin, Status
 from journal.errors import DamagedRecord, PartUnreadable
-from journal.tsid import tsid_ms
-from projections import sessions, tables
+from projections.columns import Columns, read_columns, statuses
 from projections.rows import MemoryRow
 
 PAGE_BYTES = limits.LINE_BYTES - 65_536
@@ -26,100 +29,107 @@ _ENCODE = msgspec.json.Encoder().encode
 
 
 def list_memories(reading: Reading, params: Any) -> r.ListResult:
-    """Memories by selection, in id order. Without a status the active ones."""
+    """Memories by selection, in id order. Without a status the active ones.
+
+    A cursor names the last id it gave and the newest there was when the list began, so that what is written
+    meanwhile is on no page. `total` counts all of them: by the columns alone, when content isn't asked for.
+    """
     sel = params.sel
     key = repr((reading.tenant_names, sel, params.full))
-    after, head_seq = decode_cursor(params.cursor, key, reading.state.head.seq)
-    wanted = _Wanted(sel, head_seq)
-    page: list[Any] = []
-    total = size_bytes = 0
-    last = after
-    more = False
-    for tsid, row in _candidates(reading, sel):
-        if not wanted.row(tsid, row) or not _matches_content(reading, sel, row):
+    columns = _selected(reading, sel)
+    after, newest = decode_cursor(params.cursor, key, int(columns["tsid"][-1]) if len(columns) else 0)
+    columns = columns[columns["tsid"] <= newest]
+    if _asks_rows(sel):
+        chosen = [tsid for tsid, row in _rows(reading, columns) if _matches(reading, sel, row)]
+    else:
+        chosen = columns["tsid"].tolist()
+    page, more = _page(reading, params, chosen[bisect_right(chosen, after) :])
+    cursor = encode_cursor(page[-1][0], newest, key) if more else None
+    return r.ListResult(memories=[shown for _, shown in page], next_cursor=cursor, total=len(chosen))
+
+
+def _page(reading: Reading, params: Any, chosen: list[int]) -> tuple[list[tuple[int, Any]], bool]:
+    """`(a page of (id, memory), whether more follows)`: up to `limit`, and to what a line can carry."""
+    page: list[tuple[int, Any]] = []
+    size_bytes = 0
+    for tsid in chosen:
+        row = reading.memory(tsid)
+        if row is None:
             continue
-        total += 1
-        if tsid <= after:
-            continue
-        if more or len(page) == params.limit:
-            more = True
-            continue
+        if len(page) == params.limit:
+            return page, True
         shown = full(reading, tsid, row) if params.full else compact(reading, tsid, row)
         size_bytes += len(_ENCODE(shown)) + 1
         if size_bytes > PAGE_BYTES and page:
-            more = True
-            continue
-        page.append(shown)
-        last = tsid
-    cursor = encode_cursor(last, head_seq, key) if more else None
-    return r.ListResult(memories=page, next_cursor=cursor, total=total)
+            return page, True
+        page.append((tsid, shown))
+    return page, False
 
 
-class _Wanted:
-    """The conditions that a memory row alone can answer."""
-
-    def __init__(self, sel: Any, head_seq: int) -> None:
-        self._head_seq = head_seq
-        given = sel if sel is not UNSET else None
-        self._ids: set[int] | None = None
-        self._kinds: set[int] | None = None
-        self._origins: set[int] | None = None
-        self._statuses = {int(Status.ACTIVE)}
-        self._since = self._until = None
-        if given is None:
-            return
-        if given.ids is not UNSET:
-            self._ids = {parse_memory("sel.ids", ref)[1] for ref in given.ids}
-        if given.kinds is not UNSET:
-            self._kinds = {int(Kind.from_wire(kind)) for kind in given.kinds}
-        if given.origins is not UNSET:
-            self._origins = {int(Origin.from_wire(origin)) for origin in given.origins}
-        if given.status is not UNSET:
-            self._statuses = {int(Status.from_wire(status)) for status in given.status}
-        self._since = None if given.since is UNSET else parse_time("sel.since", given.since)[0]
-        self._until = None if given.until is UNSET else parse_time("sel.until", given.until)[0]
-
-    def row(self, tsid: int, row: MemoryRow) -> bool:
-        at_ms = tsid_ms(tsid)
-        return (
-            row.seq <= self._head_seq
-            and (self._ids is None or tsid in self._ids)
-            and (self._kinds is None or row.kind in self._kinds)
-            and (self._origins is None or row.origin in self._origins)
-            and int(row.status) in self._statuses
-            and (self._since is None or at_ms >= self._since)
-            and (self._until is None or at_ms < self._until)
-        )
-
-
-def _candidates(reading: Reading, sel: Any) -> Iterator[tuple[int, MemoryRow]]:
-    """The tenant's memories in id order, narrowed to a session where one is named."""
-    if not reading.tenants:
-        return
-    if sel is not UNSET and sel.session is not UNSET:
-        number = reading.session_number(parse_session("sel.session", sel.session))
+def _selected(reading: Reading, sel: Any) -> Columns:
+    """The header rows of our tenants that fit as far as these rows can tell, in id order."""
+    given = p.Selection() if sel is UNSET else sel
+    partitions = [n for tenant in sorted(reading.tenants) for n in reading.names.partitions.get(tenant, ())]
+    columns = read_columns(reading.state, partitions)
+    keep = np.isin(statuses(columns), _codes(given.status, Status.from_wire, {int(Status.ACTIVE)}))
+    if given.kinds is not UNSET:
+        keep &= np.isin(columns["kind"], _codes(given.kinds, Kind.from_wire, set()))
+    if given.origins is not UNSET:
+        keep &= np.isin(columns["origin"], _codes(given.origins, Origin.from_wire, set()))
+    if given.session is not UNSET:
+        number = reading.session_number(parse_session("sel.session", given.session))
         if number is None:
             raise Refused(Reason.NOT_FOUND, "no such session", parameter="sel.session")
-        ids = sorted(sessions.turn_ids(reading.state, number) + sessions.other_ids(reading.state, number))
-    elif sel is not UNSET and sel.ids is not UNSET:
-        ids = sorted({parse_memory("sel.ids", ref)[1] for ref in sel.ids})
-    else:
-        ids = [int.from_bytes(key, "big") for key, _ in reading.state.prefix(tables.MEMORIES, b"")]
-    for tsid in ids:
-        row = reading.memory(tsid)
-        if row is not None:
-            yield tsid, row
+        keep &= columns["session"] == number
+    if given.ids is not UNSET:
+        refs = [parse_memory("sel.ids", ref) for ref in given.ids]
+        keep &= _are(columns, refs)
+    if given.producer is not UNSET:
+        numbers = np.unique(columns["producer"])
+        keep &= np.isin(columns["producer"], [n for n in numbers if _is_producer(reading, given.producer, int(n))])
+    return columns[keep]
+
+
+def _are(columns: Columns, refs: list[tuple[int, int]]) -> npt.NDArray[np.bool_]:
+    """Which rows are one of these memories, by kind and id."""
+    found = np.zeros(len(columns), np.bool_)
+    for kind in {kind for kind, _ in refs}:
+        tsids = np.array([tsid for each, tsid in refs if each == kind], np.uint64)
+        found |= (columns["kind"] == kind) & np.isin(columns["tsid"], tsids)
+    return found
+
+
+def _codes(words: Any, code_of: Callable[[str], int], otherwise: set[int]) -> list[int]:
+    return sorted(otherwise if words is UNSET else {int(code_of(word)) for word in words})
 
 
 _SEALED_FIELDS = ("subject", "entity", "text", "tags", "project")
 
 
-def _matches_content(reading: Reading, sel: Any, row: MemoryRow) -> bool:
-    """The conditions that only unsealing, or the producer, can answer."""
+def _asks_rows(sel: Any) -> bool:
+    """Whether more than the header rows has to be looked at, one memory after the other."""
     if sel is UNSET:
-        return True
-    if sel.producer is not UNSET and not _matches_producer(reading, sel.producer, row):
         return False
+    return any(getattr(sel, name) is not UNSET for name in (*_SEALED_FIELDS, "since", "until"))
+
+
+def _rows(reading: Reading, columns: Columns) -> Iterator[tuple[int, MemoryRow]]:
+    for tsid in columns["tsid"].tolist():
+        row = reading.memory(tsid)
+        if row is not None:
+            yield tsid, row
+
+
+def _matches(reading: Reading, sel: Any, row: MemoryRow) -> bool:
+    if sel.since is not UNSET and row.at_ms < parse_time("sel.since", sel.since)[0]:
+        return False
+    if sel.until is not UNSET and row.at_ms >= parse_time("sel.until", sel.until)[0]:
+        return False
+    return _matches_content(reading, sel, row)
+
+
+def _matches_content(reading: Reading, sel: Any, row: MemoryRow) -> bool:
+    """The conditions that only unsealing can answer."""
     given = [name for name in _SEALED_FIELDS if getattr(sel, name) is not UNSET]
     if not given:
         return True
@@ -131,7 +141,10 @@ def _matches_content(reading: Reading, sel: Any, row: MemoryRow) -> bool:
         _, event = reading.genesis(row)
         particulars = particulars_of(reading, row, event)
         text = reading.text(event) if "text" in given else ""
-    except (PartUnreadable, DamagedRecord):
+    except (PartUnreadable, DamagedRecord) as error:
+        if isinstance(error, DamagedRecord) or error.state == "damaged":
+            reading.note_damage(row.seq, "what a selection asks for")
+            return True  # it can't be told; it comes back as damaged, not left out in silence
         return False
     return (
         (sel.subject is UNSET or particulars.subject == sel.subject)
@@ -142,8 +155,8 @@ def _matches_content(reading: Reading, sel: Any, row: MemoryRow) -> bool:
     )
 
 
-def _matches_producer(reading: Reading, match: Any, row: MemoryRow) -> bool:
-    producer = reading.producer(row.producer)
+def _is_producer(reading: Reading, match: Any, number: int) -> bool:
+    producer = reading.producer(number)
     for name in ("agent", "model", "version", "extractor"):
         wanted = getattr(match, name)
         if wanted is not UNSET and wanted != (getattr(producer, name) if producer else None):

@@ -32,7 +32,7 @@ from journal.record import Record
 from journal.tsid import format_tsid, memory_ref
 from projections import partitions, tables
 from projections.kinds import ORIGINS, effective_confidence
-from projections.rows import MemoryRow
+from projections.rows import NO_TIME, MemoryRow
 from projections.state import KEY32
 
 CUT_CHARACTERS = 200
@@ -149,7 +149,7 @@ def _offset(minutes: int | None) -> str | None:
 
 
 def _time(at_ms: int | None) -> str | None:
-    return None if at_ms is None or at_ms == -1 else format_ms(at_ms)
+    return None if at_ms is None or at_ms == NO_TIME else format_ms(at_ms)
 
 
 def _external(event: events.MemoryCreated, particulars: Particulars, use: ExternalUse) -> list[Any]:
@@ -175,7 +175,7 @@ def _memory(
     origin = Origin(row.origin)
     rule = ORIGINS[origin]
     producer = reading.producer(row.producer)
-    since = row.verified_at if row.verified_at >= 0 else record.at_ms
+    since = record.at_ms if row.verified_at == NO_TIME else row.verified_at
     protected = row.has(Mark.PROTECTED)
     memory = r.Memory(
         id=memory_ref(kind, tsid),
@@ -226,8 +226,7 @@ def _memory(
         + _external(event, particulars, ExternalUse.DERIVED_FROM),
         evidence=[memory_ref(*ref) for ref in event.evidence] + _external(event, particulars, ExternalUse.EVIDENCE),
         processed_into=[
-            memory_ref(child_kind, child)
-            for _, child_kind, child in reading.incoming(tsid, int(EdgeType.DERIVED_FROM))
+            memory_ref(child_kind, child) for _, child_kind, child in reading.incoming(tsid, int(EdgeType.DERIVED_FROM))
         ],
         grounded=_grounded(reading, event),
         facts=_facts(event, particulars),

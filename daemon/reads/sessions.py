@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from daemon.commands.building import LEASE_MS
 from daemon.prepare import UNSET, parse_session
 from daemon.reads.cursors import decode_cursor, encode_cursor
 from daemon.reads.memories import compact
@@ -17,6 +16,7 @@ from journal.codes import Part
 from journal.errors import DamagedRecord, PartUnreadable
 from journal.tsid import format_tsid
 from projections import sessions, tables
+from projections.livesessions import LEASE_MS
 from projections.rows import SessionRow
 
 IDLE_MS = 30 * 60_000
@@ -51,21 +51,29 @@ def session_list(reading: Reading, params: Any) -> r.SessionsResult:
 def _wanted(reading: Reading, row: SessionRow, params: Any) -> bool:
     if params.open is not UNSET and params.open != (state_of(row, reading.now_ms) == "open"):
         return False
-    return params.agent is UNSET or _opened(reading, row).agent == params.agent
+    if params.agent is UNSET:
+        return True
+    event = _opened(reading, row)
+    return event is None or event.agent == params.agent
 
 
 def state_of(row: SessionRow, now_ms: int) -> str:
     """open, stale or closed."""
-    if row.closed_at >= 0:
+    if row.closed:
         return "closed"
     return "stale" if now_ms - row.last_at >= LEASE_MS else "open"
 
 
-def _opened(reading: Reading, row: SessionRow) -> events.SessionOpened:
-    event = reading.record(row.owner_seq).event
-    if not isinstance(event, events.SessionOpened):
-        raise DamagedRecord(row.owner_seq, "event")
-    return event
+def _opened(reading: Reading, row: SessionRow) -> events.SessionOpened | None:
+    """The event that opened a session, None when its record is damaged."""
+    try:
+        event = reading.record(row.owner_seq).event
+    except DamagedRecord:
+        event = None
+    if isinstance(event, events.SessionOpened):
+        return event
+    reading.note_damage(row.owner_seq, "journal record")
+    return None
 
 
 def listed(reading: Reading, row: SessionRow) -> r.SessionListed:
@@ -77,7 +85,9 @@ def _fields(reading: Reading, row: SessionRow) -> dict[str, Any]:
     event = _opened(reading, row)
     state = state_of(row, reading.now_ms)
     key = project = subject = None
-    if reading.content:
+    if event is None:
+        state = "damaged"
+    elif reading.content:
         try:
             name = next((p for p in event.parts if p.part == Part.NAME), None)
             key = None if name is None else reading.unseal(name).decode()
@@ -87,17 +97,17 @@ def _fields(reading: Reading, row: SessionRow) -> dict[str, Any]:
             state = error.state
             if state == "damaged":
                 reading.note_damage(row.owner_seq, "sealed part")
-    producer = reading.producer(event.producer)
+    producer = None if event is None else reading.producer(event.producer)
     return {
         "session": f"session:{format_tsid(row.id)}",
-        "agent": event.agent,
+        "agent": "" if event is None else event.agent,
         "key": key,
         "state": state,
         "activation": row.activation,
         "turns": row.turns,
         "opened_at": format_ms(row.opened_at),
         "last_at": format_ms(row.last_at),
-        "closed_at": format_ms(row.closed_at) if row.closed_at >= 0 else None,
+        "closed_at": format_ms(row.closed_at) if row.closed else None,
         "project": project,
         "subject": subject,
         "producer": None
@@ -116,32 +126,35 @@ def session(reading: Reading, params: Any) -> r.SessionResult:
         raise Refused(Reason.NOT_FOUND, "no such session", parameter="session")
     result = r.SessionResult(**_fields(reading, row), sleep=_sleep(row, reading.now_ms))
     include = () if params.include is UNSET else params.include
-    if "turns" in include:
-        _page_turns(reading, params, number, result)
     if "passes" in include:
         result.passes = []
-    if "derived" in include:
-        ids = sessions.other_ids(reading.state, number)
-        rows = ((tsid, reading.memory(tsid)) for tsid in ids)
-        result.derived = [compact(reading, tsid, found) for tsid, found in rows if found is not None]
+    if "turns" in include or "derived" in include:
+        _page(reading, params, number, include, result)
     return result
 
 
-def _page_turns(reading: Reading, params: Any, number: int, result: r.SessionResult) -> None:
-    query = repr(("session", reading.tenant_names, params.session))
+def _page(reading: Reading, params: Any, number: int, include: Any, result: r.SessionResult) -> None:
+    """Turns in order, then what else carries the session, one list for the pages. A cursor fixes the head."""
+    query = repr(("session", reading.tenant_names, params.session, sorted(include)))
     after, head_seq = decode_cursor(params.cursor, query, reading.state.head.seq)
-    turns = sessions.turn_ids(reading.state, number)
-    page = turns[after : after + params.limit]
-    found = ((tsid, reading.memory(tsid)) for tsid in page)
-    result.memories = [compact(reading, tsid, row) for tsid, row in found if row is not None]
+    turns = sessions.turn_ids(reading.state, number) if "turns" in include else []
+    others = sessions.other_ids(reading.state, number) if "derived" in include else []
+    found = [(tsid, reading.memory(tsid)) for tsid in turns + others]
+    known = [(tsid, row) for tsid, row in found if row is not None and row.seq <= head_seq]
+    page = known[after : after + params.limit]
+    told = [(row.turn, compact(reading, tsid, row)) for tsid, row in page]
+    if "turns" in include:
+        result.memories = [shown for turn, shown in told if turn]
+    if "derived" in include:
+        result.derived = [shown for turn, shown in told if not turn]
     end = after + len(page)
-    result.total = len(turns)
-    result.next_cursor = encode_cursor(end, head_seq, query) if end < len(turns) else None
+    result.total = len(known)
+    result.next_cursor = encode_cursor(end, head_seq, query) if end < len(known) else None
 
 
 def _sleep(row: SessionRow, now_ms: int) -> r.SleepEligibility:
     if not row.turns:
         return r.SleepEligibility(eligible=False, why_not="no_turns")
-    if row.closed_at < 0 and now_ms - row.last_at < IDLE_MS:
+    if not row.closed and now_ms - row.last_at < IDLE_MS:
         return r.SleepEligibility(eligible=False, why_not="session_open")
     return r.SleepEligibility(eligible=True, why_not=None)

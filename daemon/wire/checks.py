@@ -33,6 +33,9 @@ def check_params(params: p.Closed) -> None:
         raise invalid(parameter_of(fault.path), fault.form.value[1])
     if isinstance(params, p.RememberItem):
         _check_item(params, {})
+    elif isinstance(params, p.ListParams):
+        if params.sel is not msgspec.UNSET and params.sel == p.Selection():
+            raise invalid("sel", "an empty selection says nothing: leave it out for all that is active")
     elif isinstance(params, p.GetParams):
         limit = limits.IDS_PER_GET_WITH_PROVENANCE
         if params.include and len(params.ids) > limit:

@@ -8,14 +8,15 @@ from journal.events.root import Event, SealedPart
 class Keyed(Event, frozen=True, tag=80):
     """The idempotency key of a command that owns no memory, and its result without content (msgpack).
 
-    Part request: the digest of the request. `memories` are those a purge of which turns the answer into
-    `purged`.
+    Part request: the digest of the request. `memories` and `sessions` (by number) are those a purge of which
+    turns the answer into `purged`.
     """
 
     key: bytes
     result: bytes
     memories: tuple[int, ...] = ()
     parts: tuple[SealedPart, ...] = ()
+    sessions: tuple[int, ...] = ()
 
 
 class OperatorCrossed(Event, frozen=True, tag=81):

@@ -84,6 +84,8 @@ class Recovered(Event, frozen=True, tag=18):
     cleared: tuple[Ref, ...] = ()
     cycle: int = 0
     parts: tuple[SealedPart, ...] = ()
+    evidence: tuple[Ref, ...] = ()
+    externals: tuple[External, ...] = ()
 
 
 class PurgeTarget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -158,12 +160,16 @@ class Weakened(Event, frozen=True, tag=22):
     new_strength: float
     flagged: tuple[Ref, ...] = ()
     parts: tuple[SealedPart, ...] = ()
+    evidence: tuple[Ref, ...] = ()
+    externals: tuple[External, ...] = ()
 
 
 class Reaffirmed(Event, frozen=True, tag=23):
     memory: Ref
     parts: tuple[SealedPart, ...] = ()
     session: int = 0
+    evidence: tuple[Ref, ...] = ()
+    externals: tuple[External, ...] = ()
 
 
 class Marked(Event, frozen=True, tag=24):

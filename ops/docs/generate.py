@@ -1,4 +1,4 @@
-"""Writes the generated sections of `ops/docs/formats.md`; with `--check` only compares.
+"""Writes the generated sections of `formats.md` and `reference.md`; with `--check` only compares.
 
 Invariant: the text depends on the code alone, never on clock, machine or order of a set.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import get_args
 
@@ -16,11 +17,12 @@ sys.path.insert(0, str(REPOSITORY))
 
 import msgspec  # noqa: E402
 
-from journal import events  # noqa: E402
+from journal import codes, events, log, particulars  # noqa: E402
 from journal.record import Actor, Cause, Record, encode_body, encode_value  # noqa: E402
+from ops.docs import reference_sections, schema_tables  # noqa: E402
 from projections import rows, tables  # noqa: E402
 
-PAGE = REPOSITORY / "ops" / "docs" / "formats.md"
+DOCS = REPOSITORY / "ops" / "docs"
 EXAMPLE_STORE_ID = bytes(range(16))
 EXAMPLE_AT_MS = 1_767_225_600_000
 
@@ -28,7 +30,7 @@ EXAMPLE_AT_MS = 1_767_225_600_000
 def type_name(kind: object) -> str:
     """A type as the tables show it."""
     text = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
-    return re.sub(r"journal\.events\.(\w+\.)?", "", text).replace("|", "\\|")
+    return re.sub(r"journal\.(events\.(\w+\.)?|particulars\.)", "", text).replace("|", "\\|")
 
 
 def field_row(field: msgspec.structs.FieldInfo) -> str:
@@ -89,16 +91,56 @@ def example_section() -> str:
     return f"`{record!r}`\n\n```\n" + "\n".join(lines) + "\n```"
 
 
-def generated(page: str) -> str:
-    """`page` with every generated section as the code says it now."""
-    sections = {"example": example_section, "projections": projection_section, "events": event_section}
-    for name, section in sections.items():
-        begin = f"<!-- generated: {name} -->\n"
+def codes_section() -> str:
+    """Every closed set with its numbers, in the order of its module, then the subtypes."""
+    lines = ["| set | codes |", "|---|---|"]
+    for value in vars(codes).values():
+        if isinstance(value, type) and issubclass(value, codes.Code) and len(value):
+            members = ", ".join(f"{member.value} {member.wire}" for member in value)
+            lines.append(f"| {value.__name__} | {members} |")
+    for kind, names in codes.SUBTYPES.items():
+        subtypes = ", ".join(f"{place} {name}" for place, name in enumerate(names, 1))
+        lines.append(f"| subtypes of {kind.wire} | {', '.join(filter(None, ['0 none', subtypes]))} |")
+    return "\n".join(lines)
+
+
+def parts_section() -> str:
+    """The plaintexts of sealed parts: the table of their module, and the arrays in it."""
+    arrays = [struct_table(struct, struct.__name__) for struct in (particulars.Particulars, particulars.Vector)]
+    return "\n\n".join([inspect.cleandoc(particulars.__doc__ or ""), *arrays])
+
+
+def meta_section() -> str:
+    """The array in the row `state` of `meta`."""
+    return struct_table(log.MetaState, log.MetaState.__name__)
+
+
+SECTIONS: dict[str, Callable[[], str]] = {
+    "example": example_section,
+    "parts": parts_section,
+    "meta": meta_section,
+    "codes": codes_section,
+    "projections": projection_section,
+    "events": event_section,
+    "results": schema_tables.compact_results,
+}
+PAGES: dict[str, Mapping[str, Callable[[], str]]] = {
+    "formats.md": SECTIONS,
+    "reference.md": reference_sections.SECTIONS,
+}
+
+
+def generated(name: str, page: str) -> str:
+    """`page` with every generated section as the code says it now. Raises SystemExit for a missing or unknown one."""
+    sections = PAGES[name]
+    there = re.findall(r"<!-- generated: (.+?) -->\n", page)
+    if sorted(there) != sorted(sections):
+        raise SystemExit(f"{name} needs exactly one of each section: {', '.join(sections)}")
+    for section, content in sections.items():
+        begin = f"<!-- generated: {section} -->\n"
         pattern = re.compile(re.escape(begin) + ".*?(?=<!-- end generated -->)", re.DOTALL)
-        if len(pattern.findall(page)) != 1:
-            raise SystemExit(f"formats.md needs exactly one section {name}")
-        replacement = f"{begin}{section()}\n"
-        page = pattern.sub(lambda _match, text=replacement: text, page)  # type: ignore[misc]
+        replacement = f"{begin}{content()}\n".replace("\\", r"\\")
+        page = pattern.sub(replacement, page)
     return page
 
 
@@ -107,15 +149,18 @@ def main(arguments: list[str]) -> int:
     if arguments not in ([], ["--check"]):
         print("usage: generate.py [--check]", file=sys.stderr)
         return 2
-    current = PAGE.read_text(encoding="utf-8")
-    wanted = generated(current)
-    if not arguments:
-        PAGE.write_text(wanted, encoding="utf-8")
-        return 0
-    if current != wanted:
-        print("ops/docs/formats.md is not current: run python ops/docs/generate.py", file=sys.stderr)
-        return 1
-    return 0
+    stale = 0
+    for name in PAGES:
+        current = (DOCS / name).read_text(encoding="utf-8")
+        wanted = generated(name, current)
+        if current == wanted:
+            continue
+        if not arguments:
+            (DOCS / name).write_text(wanted, encoding="utf-8")
+            continue
+        print(f"ops/docs/{name} is not current: run python ops/docs/generate.py", file=sys.stderr)
+        stale = 1
+    return stale
 
 
 if __name__ == "__main__":

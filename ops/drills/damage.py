@@ -201,7 +201,8 @@ class Damage:
         for name in sorted((before.keys() | after.keys()) - TOUCHED):
             if before.get(name) != after.get(name):
                 case.faults.append(f"refused, and {name} was touched")
-        if case.file in DISPOSABLE and case.harm not in MISPLACED:
+        # Projections that were folded from another journal are a witness: which of the two is wanted is asked.
+        if case.file in DISPOSABLE and case.harm not in MISPLACED and case.harm != "take_the_other":
             case.faults.append("refused for a file that is disposable")
         if len(case.message) < 30:
             case.faults.append(f"the message says too little: {case.message!r}")
@@ -254,9 +255,18 @@ class Damage:
         if len(told[key]) != len(expected[key]):
             case.faults.append(f"{name}: {len(told[key])} instead of {len(expected[key])}")
         for one, two in rows:
-            if one != two and not (isinstance(one, dict) and one.get("damaged") and one["id"] == two["id"]):
+            if one != two and not _is_called_damaged(one, two):
                 case.faults.append(f"{name}: {_difference(one, two)}")
                 return
+
+
+def _is_called_damaged(told: Any, expected: Any) -> bool:
+    """A memory or a session that says itself that it can't be read."""
+    if not isinstance(told, dict):
+        return False
+    if told.get("damaged"):
+        return bool(told["id"] == expected["id"])
+    return told.get("state") == "damaged" and bool(told["session"] == expected["session"])
 
 
 def _difference(told: Any, expected: Any) -> str:

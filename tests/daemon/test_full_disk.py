@@ -1,4 +1,4 @@
-"""A full disk: writes are refused with the numbers, forgetting and closing go on, and it comes back."""
+"""What the writer refuses when space is short, with the thresholds moved. A disk that fills: tests/system."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Served:
         for answer in answers:
             self.answers.put(answer)
 
-    def call(self, verb: str, **params: Any) -> Any:
+    def call(self, verb: str, line_bytes: int = 200, **params: Any) -> Any:
         typed = msgspec.convert(params, VERBS[verb].params)
-        self.service.submit(Call(verb, typed, OPERATOR, lambda _: None))
+        self.service.submit(Call(verb, typed, OPERATOR, lambda _: None, line_bytes))
         return self.answers.get(timeout=20)[1]
 
     def fill(self, full: bool) -> None:
@@ -82,9 +82,29 @@ def test_forgetting_goes_on_while_the_disk_is_full(served: Served) -> None:
     assert forgotten.found is True
 
 
-def test_writing_comes_back_by_itself(served: Served) -> None:
+def test_writing_comes_back_without_a_write(served: Served) -> None:
     served.fill(True)
     assert isinstance(_turn(served), Refused)
     served.fill(False)
+    served.space.watch()
+    assert not served.service.writer.read_only
     assert _turn(served).duplicate is False
     assert served.store.dir.reserve_file.stat().st_size == 4096
+
+
+def test_a_write_that_would_not_surely_fit_is_refused_alone(served: Served) -> None:
+    """It says what it needs, and the store goes on for smaller ones."""
+    huge = served.call("remember", line_bytes=MORE_THAN_THERE_IS, kind="raw", text="a", origin="told")
+    assert isinstance(huge, Refused) and huge.reason is Reason.READ_ONLY
+    assert huge.data["needed_bytes"] > MORE_THAN_THERE_IS > huge.data["free_bytes"]
+    assert not served.service.writer.read_only
+    assert _turn(served).duplicate is False
+
+
+def test_a_forget_that_has_no_room_is_refused_and_not_tried(served: Served) -> None:
+    made = _turn(served)
+    served.fill(True)
+    refused = served.call("forget", line_bytes=MORE_THAN_THERE_IS, id=made.id)
+    assert isinstance(refused, Refused) and refused.reason is Reason.READ_ONLY
+    assert served.store.dir.reserve_file.stat().st_size == 0, "it was given up for it"
+    assert served.call("forget", id=made.id).found is True

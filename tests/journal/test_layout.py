@@ -10,7 +10,7 @@ import pytest
 from crc32c import crc32c
 
 from journal.errors import DamagedStore, ForeignStore, StoreAbsent, StoreLocked
-from journal.layout import StoreLock, UnsafePath, check_safe, format_line, read_boot_id, read_format
+from journal.layout import StateDir, StoreLock, UnsafePath, check_safe, format_line, read_boot_id, read_format
 
 STORE_ID = bytes(range(16))
 
@@ -66,3 +66,13 @@ def test_a_lock_that_the_system_has_no_room_for_is_not_called_unsafe(tmp_path: P
     command = [sys.executable, "-c", script, str(tmp_path / "lock")]
     child = subprocess.run(command, cwd=root, capture_output=True, check=True, text=True)
     assert child.stdout == "StoreIO\n"
+
+
+def test_each_audit_has_a_directory_of_its_own_that_is_a_leftover(tmp_path: Path) -> None:
+    state_dir = StateDir(tmp_path)
+    (tmp_path / "audit-notes").mkdir()  # not ours
+    made = {state_dir.make_audit_dir(), state_dir.make_audit_dir()}
+    assert len(made) == 2
+    assert all(path.stat().st_mode & 0o777 == 0o700 for path in made)
+    (tmp_path / "head.new").touch()
+    assert set(state_dir.leftovers()) == {*made, tmp_path / "head.new"}

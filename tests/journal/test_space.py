@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from journal.space import MIB, Space, SpaceGuard, free_bytes
+from journal.space import MARGIN_BYTES, MIB, Space, SpaceGuard, free_bytes, make_way
 
 HUGE = 1 << 62
 
@@ -36,23 +36,44 @@ def test_without_room_it_is_read_only_and_says_what_it_needs(tmp_path: Path) -> 
 
 
 def test_it_comes_back_only_above_the_higher_mark(tmp_path: Path) -> None:
-    watched = guard(tmp_path, below=0, writable=HUGE)
-    seen: list[bool] = []
-    for batch_bytes in (0, HUGE, 0):
-        watched.measure(batch_bytes)
-        seen.append(watched.read_only)
-    assert seen == [False, True, True], "there is room for the lower mark at the end, not for the higher"
+    watched = guard(tmp_path, below=HUGE, writable=HUGE)
+    seen = [watched.read_only]
+    watched._read_only_below = 0
+    seen.append(watched.read_only)
+    watched._writable_from = 0
+    seen.append(watched.read_only)
+    assert seen == [True, True, False], "in between there is room for the lower mark, not for the higher"
 
 
-def test_it_comes_back_by_itself(tmp_path: Path) -> None:
+def test_watching_brings_the_reserve_back(tmp_path: Path) -> None:
     watched = guard(tmp_path)
-    watched.read_only = True
-    assert watched.measure().enough
-    assert not watched.read_only
+    assert watched.watch().enough
+    assert (tmp_path / "reserve").stat().st_size == MIB
 
 
-def test_a_batch_needs_its_own_room(tmp_path: Path) -> None:
-    assert guard(tmp_path, below=5).measure(batch_bytes=7).needed_bytes == 12
+def test_a_batch_needs_its_own_room_and_a_margin(tmp_path: Path) -> None:
+    watched = guard(tmp_path)
+    assert watched.room_for(7).needed_bytes == 7 + MARGIN_BYTES
+    assert watched.room_for(7).enough
+    assert not watched.room_for(HUGE).enough
+    assert not watched.read_only, "one batch that is too large leaves the store as it is"
+
+
+def test_the_reserve_goes_when_a_permitted_write_needs_it_only(tmp_path: Path) -> None:
+    watched = guard(tmp_path)
+    watched.make_reserve()
+    assert watched.make_room(7).enough
+    assert (tmp_path / "reserve").stat().st_size == MIB
+    assert not watched.make_room(HUGE).enough
+    assert (tmp_path / "reserve").stat().st_size == 0
+
+
+def test_an_opening_keeps_the_reserve_while_there_is_room(tmp_path: Path) -> None:
+    guard(tmp_path).make_reserve()
+    make_way(tmp_path, tmp_path / "reserve")
+    assert (tmp_path / "reserve").stat().st_size == MIB
+    make_way(tmp_path, tmp_path / "reserve", HUGE)
+    assert (tmp_path / "reserve").stat().st_size == 0
 
 
 def test_the_reserve_is_really_allocated_and_given_up(tmp_path: Path) -> None:

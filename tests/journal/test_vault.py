@@ -90,3 +90,14 @@ def test_the_vault_of_another_store_is_refused(tmp_path: Path) -> None:
     Vault.create(tmp_path / "vault", STORE_ID).close()
     with pytest.raises(ForeignStore):
         Vault.open(tmp_path / "vault", bytes(16))
+
+
+def test_thousands_of_shredded_slots_ahead_are_passed_over(tmp_path: Path) -> None:
+    vault = Vault.create(tmp_path / "vault", STORE_ID)
+    vault.start_at(1)
+    vault.ensure(5_010)
+    vault.shred(range(2, 5_002))
+    assert [vault.take()[0] for _ in range(3)] == [1, 5_002, 5_003]
+    again = Vault.open(tmp_path / "vault", STORE_ID)
+    again.start_at(2)
+    assert again.take()[0] == 5_002

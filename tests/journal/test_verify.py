@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 from journal.errors import StoreIO
 from journal.log import Log, MetaState, sealed_key
 from journal.record import encode_body, encode_value, seq_key
-from journal.verify import Progress, Verification, verify_in_child, verify_log, verify_state, walk_log
+from journal.verify import Progress, Verification, WalkStopped, verify_in_child, verify_log, verify_state, walk_log
 from tests.journal.making import append_memories, memory, open_journal, purge, record
 
 Damage = Callable[[lmdb.Transaction, Log], object]
@@ -125,6 +127,70 @@ def test_progress_is_told_after_each_chunk(tmp_path: Path) -> None:
         assert list(walk_log(log, from_seq=3, to_seq=6)) == [Progress(6, 6)]
 
 
+def test_a_journal_that_grows_under_the_walk_is_sound(tmp_path: Path) -> None:
+    """After each chunk come a purge that takes a ciphertext which was not walked yet, one that takes a walked one,
+    and memories; all of it is behind the head that the walk ends at.
+    """
+    with open_journal(tmp_path) as log:
+        fill(log)
+        told: list[Progress] = []
+
+        def grow(step: Progress) -> None:
+            told.append(step)
+            for target in (2 * len(told) + 1, 10 - len(told)):
+                seq = log.head().seq + 1
+                if log_has(log, target):
+                    body = encode_body(record(seq, purge(memory(target))))
+                    log.append([body], [], log.state, [seq], [sealed_key(target, 1)])
+            append_memories(log, 3)
+
+        found = walked(log, 3, grow)
+        assert found.findings == ()
+        assert (found.records, found.head.seq if found.head else None) == (10, 10)
+        assert [step.seq for step in told] == [3, 6, 9, 10]
+        assert log.head().seq > 20
+        assert verify_log(log).findings == ()
+
+
+def log_has(log: Log, owner: int) -> bool:
+    with log.env.read() as txn:
+        return log.sealed(txn, owner, 1) is not None
+
+
+def walked(log: Log, size: int, between: Callable[[Progress], None]) -> Verification:
+    """`verify_log` in chunks of `size` records."""
+    walk = walk_log(log, size=size)
+    while True:
+        try:
+            between(next(walk))
+        except StopIteration as end:
+            result: Verification = end.value
+            return result
+
+
+def test_a_ciphertext_that_is_lost_under_the_walk_is_found_all_the_same(tmp_path: Path) -> None:
+    with open_journal(tmp_path) as log:
+        fill(log)
+
+        def lose(step: Progress) -> None:
+            append_memories(log, 1)
+            with log.env.write() as txn:
+                txn.delete(sealed_key(8, 1), db=log.env.db("sealed"))
+
+        found = walked(log, 3, lose)
+        assert [(each.code, each.seq) for each in found.findings] == [("sealed_missing", 8)]
+
+
+def test_a_walk_can_be_ended_after_each_chunk(tmp_path: Path) -> None:
+    with open_journal(tmp_path) as log:
+        fill(log)
+        told: list[Progress] = []
+        with pytest.raises(WalkStopped):
+            verify_log(log, progress=told.append, should_stop=lambda: bool(told))
+        assert len(told) == 1
+        assert verify_log(log, should_stop=lambda: False).findings == ()
+
+
 def test_a_range_is_verified_against_the_record_before_it(tmp_path: Path) -> None:
     with open_journal(tmp_path) as log:
         fill(log)
@@ -184,3 +250,81 @@ def test_a_journal_that_cannot_be_read_now_is_no_finding(tmp_path: Path) -> None
     (tmp_path / "journal" / "data.mdb").symlink_to("/proc/self/mem")  # opens, and answers a read at 0 with EIO
     with pytest.raises(StoreIO):
         verify_in_child(tmp_path)
+
+
+def children() -> list[int]:
+    """The processes that this one started and that are not gone."""
+    found = Path("/proc/self/task").glob("*/children")
+    return [int(pid) for path in found for pid in path.read_text("ascii").split()]
+
+
+@pytest.fixture
+def unending(tmp_path: Path) -> Path:
+    """A state directory whose walk never ends by itself: to open its journal is to wait for a writer."""
+    (tmp_path / "journal").mkdir()
+    os.mkfifo(tmp_path / "journal" / "data.mdb")
+    return tmp_path
+
+
+def test_a_walk_in_a_child_can_be_ended_and_leaves_no_child(unending: Path) -> None:
+    before = children()
+    asked: list[list[int]] = []
+
+    def should_stop() -> bool:
+        asked.append(children())
+        return len(asked) > 2
+
+    with pytest.raises(WalkStopped):
+        verify_in_child(unending, should_stop)
+    assert len(asked[-1]) == len(before) + 1
+    assert children() == before
+
+
+def test_a_child_that_somebody_killed_is_no_finding(unending: Path) -> None:
+    before = set(children())
+
+    def kill() -> bool:
+        for pid in set(children()) - before:
+            os.kill(pid, signal.SIGKILL)
+        return False
+
+    with pytest.raises(StoreIO, match="SIGKILL"):
+        verify_in_child(unending, kill)
+
+
+def test_only_its_parent_ends_a_child(unending: Path) -> None:
+    """A service manager sends SIGTERM to all of a service at once; the walk that it cuts short is no damage."""
+    before, signalled = set(children()), 0
+    deadline = time.monotonic() + 20.0
+
+    def should_stop() -> bool:
+        nonlocal signalled
+        for pid in set(children()) - before:
+            if ignores(pid, signal.SIGTERM):
+                os.kill(pid, signal.SIGTERM)
+                os.kill(pid, signal.SIGINT)
+                signalled += 1
+        return signalled > 2 or time.monotonic() > deadline
+
+    with pytest.raises(WalkStopped):
+        verify_in_child(unending, should_stop)
+    assert signalled > 2
+
+
+def ignores(pid: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text("ascii")
+    mask = next(line for line in status.splitlines() if line.startswith("SigIgn")).split()[1]
+    return bool(int(mask, 16) >> number - 1 & 1)
+
+
+def test_advice_names_what_can_be_done(tmp_path: Path) -> None:
+    """There is no verb that makes, or restores, a backup, and none that exports."""
+    found = verified(tmp_path, flip("records", seq_key(4)))
+    texts = [finding.action for finding in found.findings]
+    for path in (Path(__file__).parents[2] / "journal").rglob("*.py"):
+        source = path.read_text("utf-8")
+        texts += [f"{path.name}: {line}" for line in source.splitlines() if "Restore" in line and '"' in line]
+        assert "noctuary export" not in source and "export what" not in source, path.name
+    advice = [text for text in texts if "backup" in text]
+    assert len(advice) > 5
+    assert [text for text in advice if "copy of the state directory" not in text] == []

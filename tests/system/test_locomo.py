@@ -77,6 +77,10 @@ def test_every_observation_is_traced_to_its_turns(daemon: DaemonProcess) -> None
     assert sum(turns.values()) == TURNS
     assert report["written"] == TURNS + sum(notes.values()) and report["refused"] == []
     assert stored(daemon) == (turns, notes)
+    spoken = [each["conversation"].values() for each in json.loads(DATA.read_text("utf-8"))]
+    said = [turn for values in spoken for session in values if isinstance(session, list) for turn in session]
+    captions = sum("blip_caption" in turn for turn in said)
+    assert captions and f"blip_caption of a turn: {captions}, not imported" in report["skipped"]
 
     before = daemon.audit()
     assert before["findings"] == []

@@ -7,10 +7,10 @@ twice for each state, would be most of what a run takes.
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import daemon.main
 import journal.store
 from journal.verify import Finding, Verification, verify_state
 
@@ -20,11 +20,10 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 def fork_walks() -> None:
     """From now on openings in this process have their walks done in forked children."""
     _CONTEXT.set_forkserver_preload([__name__])
-    for module in (daemon.main, journal.store):
-        vars(module)["verify_in_child"] = walk_forked
+    vars(journal.store)["verify_in_child"] = walk_forked
 
 
-def walk_forked(state_dir: Path) -> Verification:
+def walk_forked(state_dir: Path, should_stop: Callable[[], bool] | None = None) -> Verification:
     """What `journal.verify.verify_in_child` says, sooner."""
     receiver, sender = _CONTEXT.Pipe(duplex=False)
     child = _CONTEXT.Process(target=_walk, args=(state_dir, sender))

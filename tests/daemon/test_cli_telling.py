@@ -1,0 +1,90 @@
+"""What the command line tells of itself and of refusals: help, configuration, errors in people's form."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from daemon.cli import arguments, complaining, entry, exits, telling
+from daemon.cli.render_text import columns
+from daemon.config import KEYS
+
+OTHERS = ("import", "schema", "config", "daemon", "meta", "call")
+
+
+@pytest.mark.parametrize("words", (["--help"], *([name, "--help"] for name in (*OTHERS, *sorted(arguments.VERBS)))))
+def test_help_fits_and_says_what_it_is_for(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(words) == exits.OK
+    told = capsys.readouterr().out
+    assert told.startswith("usage: noctuary") and all(columns(line) <= 80 for line in told.split("\n"))
+    name = words[0]
+    if name in arguments.VERBS:
+        assert " ".join(telling.sentence_of(name).split()) in " ".join(told.split())
+        assert len(telling.sentence_of(name)) > 15
+
+
+def test_the_first_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    entry.main(["--help"])
+    named = {line.split()[0] for line in capsys.readouterr().out.split("\n") if line[:1].isalpha()}
+    assert {*OTHERS, *arguments.VERBS} <= named
+
+
+def test_help_names_every_option_with_its_words() -> None:
+    for verb, options in arguments.OPTIONS.items():
+        told = telling.help_of(verb)
+        for name in options.split():
+            assert f"--{name.rstrip(arguments.MARKS)} " in told, (verb, name)
+    told = " ".join(telling.help_of("remember").split())
+    assert "--role assistant | system | tool | user" in told and "--tags TEXT (may be repeated)" in told
+    assert "--kind" in told and "(required)" in told and "--metadata JSON" in told
+    assert "--file PATH" in told and "- for standard input" in told
+    assert "--enforce [true|false], or --no-..." in telling.help_of("lifecycle")
+
+
+def test_help_of_nothing_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(["nosuch", "--help"]) == exits.USAGE
+    assert entry.main(["schema", "nosuch"]) == exits.USAGE
+    assert "there is no verb 'nosuch'" in capsys.readouterr().err
+
+
+def test_a_text_that_looks_like_help_can_be_given(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert entry.main(["remember", "--kind", "raw", "--socket", str(tmp_path / "no"), "--", "--help"]) == 3
+
+
+@pytest.mark.parametrize("words", (["config", "--json"], ["--json", "config"]))
+def test_the_configuration_as_json(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main([*words, "--socket", "/s"]) == exits.OK
+    told = json.loads(capsys.readouterr().out)
+    assert set(told) == set(KEYS) and told["socket"] == {"value": "/s", "source": "flag"}
+
+
+def test_a_refusal_names_all_that_helps() -> None:
+    data = {
+        "reason": "invalid_input", "retryable": False, "parameter": "importance", "limit": 10, "index": 3,
+        "allowed": ["a", "b"], "current": "raw:1", "hint": "try less", "retry_after_ms": 5, "ids": ["raw:2"],
+    }  # fmt: skip
+    assert complaining.sentence("the value is over its limit", data) == (
+        "invalid_input: importance: the value is over its limit "
+        "(index 3; limit 10; allowed: a, b; ids: raw:2; current raw:1; hint try less; retry_after_ms 5)"
+    )
+
+
+def test_a_refusal_has_no_control_characters() -> None:
+    assert "\x1b" not in complaining.sentence("\x1b[2J", {"reason": "conflict", "current": "\x1b"})
+
+
+def test_a_reader_that_leaves_is_no_fault() -> None:
+    import subprocess
+
+    root = Path(__file__).resolve().parents[2]
+    read = subprocess.Popen(
+        [sys.executable, "-m", "daemon.cli.entry", "config"], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert read.stdout is not None and read.stderr is not None
+    read.stdout.close()
+    said = read.stderr.read()
+    read.stderr.close()
+    assert (read.wait(30), said) == (0, b"")
