@@ -6,7 +6,7 @@ Each row is a small tmpfs of its own that pipelined clients fill with texts of o
 read-only. Then a session is closed, a foreign file takes the last byte, the daemon is killed, and must come up
 read-only and forget memories. Without the reserve, too, it must refuse to start and leave
 everything as it is; with a little room it must come up again. The file is deleted, and it must come back by
-itself, before anybody writes. `lost` and `exits`
+itself, reserve and all, before anybody writes; once more with the disk filled under it. `lost` and `exits`
 are to be 0, `closed` and `back` 1.
 """
 
@@ -26,6 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import noctuary
+from journal.space import RESERVE_BYTES
 from tests.system.process import DaemonEnded, DaemonProcess
 from tests.system.raw_client import eventually
 
@@ -195,6 +196,10 @@ def _through(run: Filled, forgets: int) -> None:
     assert state_of(run.daemon) == "read_only"
     foreign.unlink()
     run.row.back = int(_comes_back(run))
+    fill(foreign)  # under a daemon that runs: forgetting takes the reserve
+    run.forget(1)
+    foreign.unlink()
+    run.row.back &= int(_comes_back(run))
     run.count_lost()
     run.row.findings = len(run.daemon.audit()["findings"])
     run.stop()
@@ -211,7 +216,8 @@ def state_of(daemon: DaemonProcess) -> str | None:
 def _comes_back(run: Filled) -> bool:
     """Whether it is writable again before anybody writes, and then takes a write."""
     try:
-        eventually(lambda: run.daemon.call("hello")["state"] == "ready", BACK_WITHIN_S)
+        eventually(lambda: state_of(run.daemon) == "ready", BACK_WITHIN_S)
+        eventually(lambda: run.daemon.state.joinpath("reserve").stat().st_size == RESERVE_BYTES, BACK_WITHIN_S)
     except TimeoutError:
         return False
     return "id" in run.daemon.call("remember", kind="raw", origin="told", text="there is room again")

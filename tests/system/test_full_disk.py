@@ -19,5 +19,5 @@ def test_a_disk_that_fills_costs_nothing_that_was_acked(text_bytes: int) -> None
     assert (row.lost, row.exits, row.findings) == (0, 0, 0)
     assert row.refused > 0
     assert row.closed == 1
-    assert row.forgets == min(row.acked, FORGETS + FORGETS // 10)
+    assert row.forgets == min(row.acked, FORGETS + FORGETS // 10 + 1)
     assert row.back == 1

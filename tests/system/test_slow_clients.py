@@ -197,3 +197,28 @@ def test_time_for_what_is_under_way_is_none_for_a_client_that_takes_nothing(shor
             assert time.monotonic() - started < 3 * STOP_WITHIN_S
     finally:
         daemon.close()
+
+
+def test_brief_answers_that_nobody_takes_hold_up_nobody(impatient: DaemonProcess) -> None:
+    """They are given on the loop itself, so nothing but their own bounds keeps them from piling up there."""
+    ref = impatient.call("remember", kind="raw", role="user", text="x" * 900_000)["id"]
+    with unharmed(impatient) as witness, RawClient(impatient.socket) as stuck:
+        before = most = anonymous_bytes(impatient.pid)
+        stuck.send_what_fits(request("get", 1, ids=[ref]) * 400)
+        while not dropped(impatient, "not_reading"):
+            seen = len(witness.acked)
+            eventually(partial(has_acked_more, witness, seen))
+            most = max(most, anonymous_bytes(impatient.pid))
+        assert most - before < MAY_GROW_BYTES
+
+
+def test_many_brief_questions_of_one_client_leave_turns_to_the_others(impatient: DaemonProcess) -> None:
+    refs = [impatient.call("remember", kind="raw", role="user", text=f"t{number}")["id"] for number in range(20)]
+    with RawClient(impatient.socket) as busy, impatient.client() as other:
+        busy.send_what_fits(request("get", 1, ids=refs) * 1000)
+        longest_s = 0.0
+        for _ in range(50):
+            asked = time.monotonic()
+            other.hello()
+            longest_s = max(longest_s, time.monotonic() - asked)
+    assert longest_s < 1.0
