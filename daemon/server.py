@@ -43,7 +43,8 @@ STOPPING_SWEEP_S = 0.25
 STOPPING_STUCK_S = 1.0
 """How long a client that takes no answers holds up the end."""
 READ_THREADS = 2
-LONG_READS = frozenset({"audit"})
+OWN_POOLS = {"audit": 1, "list": 2}
+"""Verbs that may look at everything, with the threads they have: others never wait behind them."""
 BACKLOG = 1024
 ACCEPTS_A_TURN = 64
 ACCEPT_AGAIN_S = 0.5
@@ -88,7 +89,7 @@ class Server:
         self._joining: set[asyncio.Task[None]] = set()
         self._room = CONNECTIONS_MIN
         self._pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
-        self._long_pool = ThreadPoolExecutor(1, thread_name_prefix="audit")
+        self._own_pools = {verb: ThreadPoolExecutor(many, thread_name_prefix=verb) for verb, many in OWN_POOLS.items()}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listener: socket.socket | None = None
         self._sweep: asyncio.TimerHandle | None = None
@@ -124,8 +125,8 @@ class Server:
                 connection.drop()
         if self._sweep is not None:
             self._sweep.cancel()
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        self._long_pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._pool, *self._own_pools.values()):
+            pool.shutdown(wait=True, cancel_futures=True)
 
     # --- who comes ---
 
@@ -190,7 +191,7 @@ class Server:
             else:
                 reply(outcome)
                 return True
-        pool = self._long_pool if request.verb.name in LONG_READS else self._pool
+        pool = self._own_pools.get(request.verb.name, self._pool)
         pool.submit(self._read, request, caller, reply)
         return False
 

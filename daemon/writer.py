@@ -44,6 +44,9 @@ SMALL_PAGES_BYTES = 32 << 10
 BATCH_WRITES = 512
 BATCH_BYTES = 8 << 20
 QUEUE_WRITES = 65_536
+WAITED_FOR_WRITES = 256
+GAP_S = 0.0005
+"""Longer than it takes to prepare a write, shorter than a commit."""
 
 
 class Job(NamedTuple):
@@ -86,6 +89,7 @@ class Writer:
         self._taking = threading.Lock()  # a job is queued, or sees that the writer failed: never neither
         self._fold_failure: Exception | None = None
         self._stopping = False
+        self._last_batch = 1
 
     def start(self) -> None:
         self._thread.start()
@@ -192,17 +196,29 @@ class Writer:
         self._store.env.grow_if_needed()
 
     def _gather(self, first: Job) -> tuple[list[Job], bool]:
+        """What waits, up to the bounds of a batch, and whether the writer is to end behind it.
+
+        A commit costs the same for one write as for many. So while writes come closely one behind the other,
+        twice as many as last time are waited for; a gap in their coming ends the waiting. One client that waits
+        for each answer is never made to wait for others.
+        """
         jobs = [first]
         size_bytes = first.size_bytes
+        hoped_for = min(self._last_batch * 2, WAITED_FOR_WRITES) if self._last_batch > 1 else 1
         while len(jobs) < BATCH_WRITES and size_bytes < BATCH_BYTES:
             try:
-                job = self._queue.get_nowait()
+                if len(jobs) < hoped_for:
+                    job = self._queue.get(timeout=GAP_S)
+                else:
+                    job = self._queue.get_nowait()
             except queue.Empty:
                 break
             if job is None:
+                self._last_batch = len(jobs)
                 return jobs, True
             jobs.append(job)
             size_bytes += job.size_bytes
+        self._last_batch = len(jobs)
         return jobs, False
 
     def _fail(self, error: BaseException, jobs: list[Job]) -> None:

@@ -95,13 +95,19 @@ def _externals(
     try:
         _, event = reading.genesis(row)
         ids = reading.particulars(event.parts).externals if event.externals else ()
-    except (PartUnreadable, DamagedRecord):
+    except (PartUnreadable, DamagedRecord) as error:
+        if isinstance(error, DamagedRecord) or error.state == "damaged":
+            reading.note_damage(row.seq, "what it was derived from outside")
         return
+    known = {node.ref for node in nodes}
     for external, external_id in zip(event.externals, ids, strict=False):
         if external.use != 0:
             continue
         kind = ExternalKind(external.kind).wire
         ref = f"{kind}:{external_id}"
         state = "live" if external.resolvable else "unavailable"
-        nodes.append(r.TraceNode(ref=ref, kind=kind, status=state, origin=None, at=None, depth=depth, confidence=None))
+        if ref not in known:
+            known.add(ref)
+            node = r.TraceNode(ref=ref, kind=kind, status=state, origin=None, at=None, depth=depth, confidence=None)
+            nodes.append(node)
         found.append(r.TraceEdge(from_=memory_ref(row.kind, tsid), to=ref, type=EdgeType.DERIVED_FROM.wire))

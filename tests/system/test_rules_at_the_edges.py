@@ -126,3 +126,15 @@ def test_two_daemons_do_not_take_one_socket(daemon: DaemonProcess) -> None:
     assert other.wait() == 75
     assert str(daemon.socket) in other.logged()
     assert daemon.call("hello")["state"] == "ready"
+
+
+def test_an_external_source_is_one_node_however_many_cite_it(daemon: DaemonProcess) -> None:
+    turn = daemon.call("remember", **TURN)["id"]
+    url = {"kind": "url", "id": "https://example.org/one"}
+    note = {"kind": "note", "text": "n", "origin": "observed", "derived_from": [turn, url]}
+    notes = [daemon.call("remember", **note)["id"] for _ in range(2)]
+    belief = daemon.call("remember", kind="belief", text="b", origin="derived", derived_from=notes)["id"]
+    found = daemon.call("trace", id=belief)
+    refs = [node["ref"] for node in found["nodes"]]
+    assert sorted(refs) == sorted({belief, *notes, turn, "url:https://example.org/one"})
+    assert [edge["from"] for edge in found["edges"] if edge["to"].startswith("url:")] == notes
