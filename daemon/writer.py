@@ -207,10 +207,7 @@ class Writer:
         hoped_for = min(self._last_batch * 2, WAITED_FOR_WRITES) if self._last_batch > 1 else 1
         while len(jobs) < BATCH_WRITES and size_bytes < BATCH_BYTES:
             try:
-                if len(jobs) < hoped_for:
-                    job = self._queue.get(timeout=GAP_S)
-                else:
-                    job = self._queue.get_nowait()
+                job = self._queue.get(timeout=GAP_S) if len(jobs) < hoped_for else self._queue.get_nowait()
             except queue.Empty:
                 break
             if job is None:
