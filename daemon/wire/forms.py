@@ -84,9 +84,9 @@ Check = Callable[[Any], Fault | None]
 
 def fault_in(params: msgspec.Struct) -> Fault | None:
     """The first string in `params` that doesn't have its form; None when there is none."""
-    for name, check in _fields(type(params)):
+    for name, holds, check in _fields(type(params)):
         value = getattr(params, name)
-        if value is UNSET:
+        if value is UNSET or (holds is not None and type(value) is str and holds(value)):
             continue
         fault = check(value)
         if fault is not None:
@@ -94,12 +94,27 @@ def fault_in(params: msgspec.Struct) -> Fault | None:
     return None
 
 
+Field = tuple[str, "Callable[[str], bool] | None", Check]
+
+
 @cache
-def _fields(struct: type[msgspec.Struct]) -> tuple[tuple[str, Check], ...]:
-    """The fields of a struct in which a form can be missing, each with its check."""
+def _fields(struct: type[msgspec.Struct]) -> tuple[Field, ...]:
+    """The fields of a struct in which a form can be missing: name, what a plain string must pass (most are one,
+    so it is asked first), and the check of whatever else it may be."""
     hints = get_type_hints(struct, include_extras=True)
     found = ((name, _check_of(hints[name])) for name in struct.__struct_fields__)
-    return tuple((name, check) for name, check in found if check is not None)
+    return tuple((name, _string_form(hints[name]), check) for name, check in found if check is not None)
+
+
+def _string_form(hint: Any) -> Callable[[str], bool] | None:
+    """The test of the one string type in a hint, None when it has none with a form."""
+    if get_origin(hint) in (Union, types.UnionType):
+        tests = [_string_form(part) for part in get_args(hint) if _plain_type(part) is str]
+        return tests[0] if len(tests) == 1 else None
+    if get_origin(hint) is not Annotated or _plain_type(hint) is not str:
+        return None
+    forms = [meta.extra["form"] for meta in get_args(hint)[1:] if isinstance(meta, Meta) and meta.extra]
+    return _HOLDS[forms[0]] if forms else None
 
 
 def _check_of(hint: Any, form: Form | None = None) -> Check | None:
