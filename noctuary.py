@@ -244,7 +244,7 @@ class _Requests:
 
     def __init__(self, socket: str | None = None, tenant: str | None = None) -> None:
         self.socket = socket or default_socket()
-        self.tenant = tenant
+        self.tenant = tenant or os.environ.get("NOCTUARY_TENANT") or None
         self._ids = itertools.count(1)
         self._via: str | None = None  # what `hello` declared: said again on a new connection
 
