@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 LEASE_MS = 24 * 3_600_000
 """How long after its last activity a session that nobody closed is live."""
 MAX_ASIDE = 4096
-"""How many stale sessions of a key are remembered, so that memory is bounded: those that went stale last."""
+"""How many stale sessions of a key are remembered at least; twice as many at most, those set aside last."""
 
 LiveKey = tuple[int, int, str]  # (tenant, uid, agent)
 
@@ -42,8 +42,8 @@ class LiveSessions:
         self.close(key, number)
         aside = self.aside.setdefault(key, {})
         aside[number] = last_at
-        if len(aside) > MAX_ASIDE:
-            del aside[next(iter(aside))]
+        if len(aside) >= 2 * MAX_ASIDE:  # half at once: one by one would be a walk over the holes each time
+            self.aside[key] = dict(list(aside.items())[MAX_ASIDE:])
         self.newest_aside[key] = max(last_at, self.newest_aside.get(key, last_at))
 
     def absorb(self, later: LiveSessions) -> None:

@@ -13,6 +13,7 @@ from journal.events import SealedPart
 from journal.sealing import keyed_hash
 from projections.livesessions import LiveSessions
 from projections.names import TenantRow
+from projections.recent import Recent
 
 ProducerKey = tuple[int, str | None, str | None, str | None, str | None]
 SessionKey = tuple[int, str, bytes]  # (tenant, agent, keyed hash of the key)
@@ -62,7 +63,7 @@ class WorkingSet:
         self.entities: dict[EntityKey, int] = {}
         self.session_defaults: dict[int, SessionDefaults] = {}
         self.live = LiveSessions()
-        self.texts: dict[TextKey, SealedPart] = {}
+        self.texts: Recent[TextKey, SealedPart] = Recent(MAX_TEXTS)
         self.partitions: dict[int, tuple[int, ...]] = {}  # of a tenant, all of them
         self.open_partitions: dict[tuple[int, int], tuple[int, int | None]] = {}
 
@@ -71,10 +72,11 @@ class WorkingSet:
         for name, added in vars(pending).items():
             if isinstance(added, LiveSessions):
                 self.live.absorb(added)
+            elif isinstance(added, Recent):
+                for key, value in added.items():
+                    self.texts[key] = value
             elif added:
                 getattr(self, name).update(added)
-        while len(self.texts) > MAX_TEXTS:
-            del self.texts[next(iter(self.texts))]
 
     def take_over(self, pending: WorkingSet) -> None:
         """`publish` for the lowest level, after the journal commit."""

@@ -82,7 +82,7 @@ def _draft(building: Building, prepared: Prepared, decided: Decided, particulars
     """The event with the plaintext of its parts. An identical text that is known is shared, not sealed anew."""
     hashed = prepared.text_hash
     view = building.view
-    shared = building.learned.texts.get(hashed) or view.pending.texts.get(hashed) or view.base.texts.get(hashed)
+    shared = view.pending.texts.get(hashed) or view.base.texts.get(hashed)
     plain: list[tuple[int, bytes]] = [] if shared is not None else [(_TEXT, prepared.text)]
     if particulars != _NO_PARTICULARS:
         plain.append((_PARTICULARS, encode(particulars)))
