@@ -31,13 +31,17 @@ def created(state: State, record: Record, event: events.MemoryCreated) -> None:
     edges += [(_EVIDENCE, kind, tsid) for kind, tsid in event.evidence]
     if event.predecessor is not None:
         edges.append((event.disposition, *event.predecessor))
-    key = event.id.to_bytes(8, "big")
-    state.put(tables.EDGES_OUT, key, rows.seal_row(key, b"".join([ENTRY.pack(*e) for e in edges])))
+    made = event.id
+    key = made.to_bytes(8, "big")
+    entries = b""
     incoming = state.changes[tables.EDGES_IN]
     kind_byte = bytes((event.kind,))
-    for edge_type, _, tsid in edges:
-        in_key = IN_KEY.pack(tsid, edge_type, event.id)
-        incoming[in_key] = rows.seal_row(in_key, kind_byte)
+    pack_entry, pack_key, seal = ENTRY.pack, IN_KEY.pack, rows.seal_row
+    for edge_type, kind, tsid in edges:
+        entries += pack_entry(edge_type, kind, tsid)
+        in_key = pack_key(tsid, edge_type, made)
+        incoming[in_key] = seal(in_key, kind_byte)
+    state.changes[tables.EDGES_OUT][key] = seal(key, entries)
 
 
 def related(state: State, record: Record, event: events.Related) -> None:

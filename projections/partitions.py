@@ -64,10 +64,13 @@ def store(state: State, number: int, row: PartitionRow) -> None:
 
 def row_appended(state: State, number: int) -> int:
     """Count one more row and return its offset."""
-    row = load(state, number)
+    key = KEY32.pack(number)
+    row: PartitionRow | None = state.deferred(tables.PARTITIONS, key)
+    if row is None:
+        row = load(state, number)
+        store(state, number, row)
     offset = row.rows
     row.rows = offset + 1
-    store(state, number, row)
     return offset
 
 
