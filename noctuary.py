@@ -8,6 +8,7 @@ What stands below the line "generated" comes from the daemon's own types (ops/ge
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import select
 import socket as sockets
@@ -221,22 +222,30 @@ def keyed(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     if method == "lifecycle" and not out.keys() & {"state", "enforce"}:
         return out
     if method == "remember_many" and out.get("atomic") is False:
-        out["items"] = [{"idempotency_key": str(uuid.uuid4()), **item} for item in out["items"]]
+        if isinstance(out.get("items"), list | tuple):
+            out["items"] = [_keyed_item(item) for item in out["items"]]
     else:
         out["idempotency_key"] = str(uuid.uuid4())
     return out
 
 
-def _refuse_bytes(value: Any) -> None:
+def _refuse_what_json_lacks(value: Any) -> None:
     """Bytes would be written as base64 in silence: text is what is kept here."""
     if isinstance(value, bytes | bytearray | memoryview | set | frozenset):
         raise InvalidInput(f"JSON has no {type(value).__name__}: give text, or a list")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput("JSON has no such number as NaN or an infinity")
     if isinstance(value, Mapping):
         value = value.values()
     elif not isinstance(value, list | tuple):
         return
     for inner in value:
-        _refuse_bytes(inner)
+        _refuse_what_json_lacks(inner)
+
+
+def _keyed_item(item: Any) -> Any:
+    """What is no item is left for the daemon to refuse."""
+    return {"idempotency_key": str(uuid.uuid4()), **item} if isinstance(item, Mapping) else item
 
 
 class _Requests:
@@ -253,7 +262,10 @@ class _Requests:
         return b"" if self._via is None else self._line("hello", {"via": self._via})[1]
 
     def _line(self, method: str, params: Mapping[str, Any]) -> tuple[int, bytes]:
-        _refuse_bytes(params)
+        try:
+            _refuse_what_json_lacks(params)
+        except RecursionError as error:
+            raise InvalidInput("the request is nested too deeply") from error
         if method == "hello" and params.get("via") is not None:
             self._via = params["via"]
         out = keyed(method, params)
@@ -358,11 +370,11 @@ class _Link(_Requests):
             if not ready:
                 raise TimeoutError("no answer in time")
             events = ready[0][1]
-            if events & select.POLLOUT:
+            if events & select.POLLOUT and not events & select.POLLIN:
                 out = out[stream.send(out) :]
                 if not out:
                     poll.modify(stream, select.POLLIN)
-            if events & ~select.POLLOUT:
+            else:  # first what the daemon says: it may be why it closes
                 piece = stream.recv(1 << 18)
                 if not piece:
                     raise ConnectionResetError("the daemon closed the connection")

@@ -17,10 +17,21 @@ from typing import Any
 import structlog
 
 from daemon.refusal import Reason, Refused
-from journal.errors import DamagedStore, PartUnreadable
+from journal.errors import DamagedRecord, DamagedStore, PartUnreadable
+from journal.store import Store
+from journal.verify import Finding
 from projections.rows import DamagedRow
+from projections.store import ProjectionStore
 
 log = structlog.get_logger("failures")
+
+
+def note_damage(store: Store, projections: ProjectionStore, error: BaseException) -> None:
+    """Keep what was found damaged: `status` tells it."""
+    if isinstance(error, DamagedRow):
+        projections.note_damage(error.database)
+    elif isinstance(error, DamagedRecord) or (isinstance(error, PartUnreadable) and error.state == "damaged"):
+        store.note(Finding("read_damaged", error.seq, str(error), "Run `noctuary audit`."))
 
 
 def refusal_of(verb: str, error: Exception) -> Refused:

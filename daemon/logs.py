@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 from collections.abc import MutableMapping
 from typing import Any, TextIO
 
@@ -53,6 +54,33 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) <= 64 and all(_is_plain(v) for v in value)
 
 
+class Lines:
+    """Where log lines go. A log that can't be written (its reader has gone, its disk is full) never stops what
+    is logged about: the line is lost, and counted in the next one that can be written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lost = 0
+        self._one_at_a_time = threading.Lock()
+
+    def __call__(self, *_names: Any) -> Lines:
+        return self
+
+    def msg(self, line: str) -> None:
+        with self._one_at_a_time:
+            try:
+                if self._lost:
+                    self._stream.write(f'{{"event": "lines_lost", "level": "warning", "count": {self._lost}}}\n')
+                self._stream.write(line + "\n")
+                self._stream.flush()
+            except (OSError, ValueError):
+                self._lost += 1
+            else:
+                self._lost = 0
+
+    debug = info = warning = error = critical = exception = log = msg
+
+
 def configure_logs(level: str = "info", stream: TextIO | None = None) -> None:
     """Log to `stream` (stderr) from `level` on."""
     structlog.configure(
@@ -63,6 +91,6 @@ def configure_logs(level: str = "info", stream: TextIO | None = None) -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(stream if stream is not None else sys.stderr),
+        logger_factory=Lines(stream if stream is not None else sys.stderr),
         cache_logger_on_first_use=False,
     )

@@ -13,6 +13,7 @@ import gc
 import os
 import resource
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -32,7 +33,7 @@ from daemon.opening import open_journal, open_projections
 from daemon.peers import Peers
 from daemon.reads.operator import Operator
 from daemon.refusal import Reason, Refused
-from daemon.server import Server, bind_listener, passed_listener
+from daemon.server import Server, bind_listener, check_socket_path, passed_listener
 from daemon.service import Service
 from daemon.wire.results import RecoveryOut
 from journal.errors import NoctuaryFault
@@ -46,6 +47,8 @@ from projections.tables import DATABASES
 VERSION = "0.1.0"
 WATCH_S = 0.2
 FOLDING_RETRY_MS = 500
+DEADLY_DAMAGE = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE})
+"""What a page that is none does to who reads it; any other signal came from outside."""
 SWITCH_INTERVAL_S = 0.0005
 """A question waits for the interpreter behind the writer's batch at most about this long, not Python's 5 ms."""
 HEAD_EVERY_S = 600.0
@@ -107,6 +110,9 @@ class Daemon:
         config = self._config
         log_what_nobody_catches(asyncio.get_running_loop())
         self._handle_signals()
+        passed = passed_listener()
+        if passed is None:
+            check_socket_path(Path(config.socket))
         arguments = (Path(config.state), VERSION, system_clock_ms(), self._check_all, self._stop.is_set)
         try:
             store = await asyncio.to_thread(open_journal, *arguments)
@@ -115,16 +121,15 @@ class Daemon:
             return Exit.OK
         clean = False
         try:
-            clean = await self._listen(store)
+            clean = await self._listen(store, passed)
         finally:
             store.close(clean)
         return Exit.OK if clean else Exit.IO_ERROR
 
-    async def _listen(self, store: Store) -> bool:
+    async def _listen(self, store: Store, passed: socket.socket | None) -> bool:
         """Answer on the socket from here on; whether all ended well."""
         config = self._config
         server = Server(self._peers, config.half_line_s, config.stuck_client_s)
-        passed = passed_listener()
         where = config.socket if passed is None else str(passed.getsockname())
         front = Front(Operator(store, VERSION, where))
         listener = passed or bind_listener(Path(config.socket), config.socket_gid)
@@ -212,10 +217,18 @@ class Daemon:
                 continue
 
     def _handle_signals(self) -> None:
+        """Not through the loop: at its end it would give the signals back to Python, and a second SIGTERM while
+        everything is closed already would end the process with another code."""
         loop = asyncio.get_running_loop()
+
+        def stop(_number: int, _frame: object) -> None:
+            for each in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(each, signal.SIG_IGN)  # once is enough, however often it is said
+            loop.call_soon_threadsafe(self._stop.set)
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
+            signal.signal(number, stop)
+        signal.signal(signal.SIGHUP, lambda _number, _frame: loop.call_soon_threadsafe(self._reload))
 
     def _reload(self) -> None:
         """Peers count at once, for open connections too; of the rest is said that it needs a restart."""
@@ -238,7 +251,7 @@ async def _scrub_in_child(projections: ProjectionStore, recovery: RecoveryOut) -
     command = (sys.executable, "-m", "projections.scrub", str(projections.env.path.resolve()))
     child = await asyncio.create_subprocess_exec(
         *command, cwd=Path(__file__).resolve().parents[1], stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     try:
         told, _ = await child.communicate()
@@ -251,7 +264,7 @@ async def _scrub_in_child(projections: ProjectionStore, recovery: RecoveryOut) -
         return
     database = told.decode("ascii", "replace").strip()
     log.error("scrub", database=database, exit_code=child.returncode)
-    if child.returncode == Exit.DAMAGED or (child.returncode or 0) < 0:
+    if child.returncode == Exit.DAMAGED or -(child.returncode or 0) in DEADLY_DAMAGE:
         projections.note_damage(database if database in DATABASES else "projections")
 
 
@@ -282,7 +295,13 @@ def run_daemon(config: Config, reload: Callable[[], Config] | None = None, *, ch
     harden()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
-        return int(asyncio.run(_run(config, reload or load_config, check_all)))
+        with asyncio.Runner() as runner:
+            try:
+                code = int(runner.run(_run(config, reload or load_config, check_all)))
+            finally:
+                for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                    signal.signal(number, signal.SIG_IGN)  # what was asked for is done
+            return code
     except NoctuaryFault as fault:
         log.error("cannot_run", reason=fault.reason, error_class=type(fault).__name__)
         print(f"noctuary: {fault}", file=sys.stderr)

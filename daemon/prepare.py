@@ -47,7 +47,7 @@ def parse_time(parameter: str, text: str) -> tuple[int, int]:
 @lru_cache(maxsize=1024)  # a request's times are read twice: to be kept, and for its digest
 def _read_time(text: str) -> tuple[int, int]:
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text.upper())
     except ValueError:
         raise ValueError("not a time that exists") from None
     offset = moment.utcoffset()

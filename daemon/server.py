@@ -260,8 +260,8 @@ class Server:
         for connection in list(self._connections):
             why = connection.overdue(now, self._half_line_s, self._stuck_s)
             if why is not None:
-                log.warning("client_dropped", why=why)
                 connection.drop()
+                log.warning("client_dropped", why=why)
         self._drop_greediest()
         self._sweep = self._loop.call_later(STOPPING_SWEEP_S if self._stopping else SWEEP_S, self._drop_overdue)
 
@@ -274,8 +274,8 @@ class Server:
         for connection in sorted(held, key=held.__getitem__, reverse=True):
             if total_bytes <= self._may_be_held_bytes // 2:
                 return
-            log.warning("client_dropped", why="holds_too_much", held_bytes=held[connection])
             connection.drop()
+            log.warning("client_dropped", why="holds_too_much", held_bytes=held[connection])
             total_bytes -= held[connection]
 
 
@@ -341,24 +341,29 @@ def _is_served(path: Path) -> bool:
     return True
 
 
+def check_socket_path(path: Path) -> None:
+    """Whether a listener can be had there, before anything is written for it. Raises BadConfiguration, SocketInUse."""
+    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
+        raise BadConfiguration(f"the path of the socket is over {SOCKET_PATH_BYTES} bytes")
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise BadConfiguration("something that is no socket lies at the path of the socket")
+    except FileNotFoundError:
+        return
+    if _is_served(path):
+        raise SocketInUse(path)
+
+
 def bind_listener(path: Path, gid: int | None) -> socket.socket:
     """A listening socket at `path`, mode 0660. Only call with the store's lock held: what lies there is
     unlinked."""
-    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
-        raise BadConfiguration(f"the path of the socket is over {SOCKET_PATH_BYTES} bytes")
+    check_socket_path(path)
     if not path.parent.is_dir():
         path.parent.mkdir(mode=0o700 if gid is None else 0o750, parents=True, exist_ok=True)
         if gid is not None:
             os.chown(path.parent, -1, gid)
             path.parent.chmod(0o750)
-    try:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise BadConfiguration("something that is no socket lies at the path of the socket")
-        if _is_served(path):
-            raise SocketInUse(path)
-        path.unlink()
-    except FileNotFoundError:
-        pass
+    path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:

@@ -14,7 +14,7 @@ import msgspec
 from daemon.call import Call, Deliver
 from daemon.caller import Caller
 from daemon.commands.table import PreparedWrite, prepare
-from daemon.failures import refusal_of
+from daemon.failures import note_damage, refusal_of
 from daemon.moment import Moment
 from daemon.prepare import UNSET, invalid
 from daemon.reads import audit, lineage, listing, memories, sessions
@@ -98,13 +98,12 @@ class Service:
         if method == "audit":
             return audit.audit(self.store, self.projections, params, self._ending.is_set)
         content = caller.content or caller.role is not CallerRole.AUDITOR
-        with reading(self.store, self.projections, self.names, tenants, self.moment.now_ms(), content, budget) as view:
+        now_ms, ending = self.moment.now_ms(), self._ending.is_set
+        with reading(self.store, self.projections, self.names, tenants, now_ms, content, budget, ending) as view:
             try:
                 return _READS[method](view, params)
-            except DamagedRow as error:
-                self.projections.note_damage(error.database)
-                raise refusal_of(method, error) from error
-            except (DamagedRecord, PartUnreadable) as error:
+            except (DamagedRow, DamagedRecord, PartUnreadable) as error:
+                note_damage(self.store, self.projections, error)
                 raise refusal_of(method, error) from error
 
 

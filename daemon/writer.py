@@ -17,7 +17,7 @@ from daemon.admission import Admission, Content
 from daemon.caller import Caller
 from daemon.commands.building import Building
 from daemon.commands.table import PreparedWrite, decide
-from daemon.failures import log_failure, refusal_of
+from daemon.failures import log_failure, note_damage, refusal_of
 from daemon.moment import Moment
 from daemon.refusal import Reason, Refused
 from daemon.view import View
@@ -28,7 +28,6 @@ from journal.space import MARGIN_BYTES, Space, SpaceGuard
 from journal.store import Store
 from journal.tsid import TsidSource
 from journal.unsealing import open_sealed
-from projections.rows import DamagedRow
 from projections.state import State
 from projections.store import ProjectionStore
 from projections.workingset import WorkingSet
@@ -220,7 +219,6 @@ class Writer:
 
     def _fail(self, error: BaseException, jobs: list[Job]) -> None:
         """Nothing may be written any more: what was in flight has an unknown outcome."""
-        log_failure("write_failed", error)
         with self._taking:
             self.failed = error
         answers: list[Answer] = [(job.call, unknown_outcome()) for job in jobs]
@@ -231,7 +229,10 @@ class Writer:
                 break
             if job is not None:
                 answers.append((job.call, unknown_outcome()))
-        self._deliver(answers)
+        try:
+            self._deliver(answers)
+        finally:
+            log_failure("write_failed", error)
 
     def _batch(self, jobs: list[Job]) -> list[Answer]:
         """Admit and commit a batch; the answers, in order. Raises StoreIO."""
@@ -300,8 +301,7 @@ class Writer:
 
     def _unfolded(self, verb: str, error: Exception) -> Refused:
         """What the caller is told of a write whose deciding or folding failed."""
-        if isinstance(error, DamagedRow):
-            self._projections.note_damage(error.database)
+        note_damage(self._store, self._projections, error)
         return refusal_of(verb, error)
 
     def _admit(self, admission: Admission, job: Job) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def check_trees(path: Path, pages: int = PAGES_CHECKED) -> bool:
             return _Trees(descriptor, meta, pages).check()
         finally:
             os.close(descriptor)
-    except (_Wrong, struct.error) as error:
+    except (_Wrong, struct.error, ValueError, IndexError) as error:
         raise DamagedStore(name, str(error), "Restore a backup from your copy of the state directory.") from error
     except OSError as error:
         raise StoreIO(f"{name}: {error.strerror}") from error
@@ -185,6 +185,8 @@ class _Trees:
         """Each list: how many, then the numbers, from the highest to the lowest."""
         seen: set[int] = set()
         for data in self._free:
+            if len(data) < _U64.size or len(data) % _U64.size:
+                raise _Wrong("a free list has no whole numbers")
             count, *numbers = struct.unpack(f"<{len(data) // 8}Q", data)
             if count != len(numbers) or any(not 2 <= each <= self._meta.last_page for each in numbers):
                 raise _Wrong("the free list names pages that are none")

@@ -8,6 +8,7 @@ the clock go back, it is looked at again. Invariant: asking passes over each sta
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 LEASE_MS = 24 * 3_600_000
 """How long after its last activity a session that nobody closed is live."""
@@ -66,8 +67,10 @@ class LiveSessions:
 def candidates(levels: Iterable[LiveSessions], key: LiveKey, now_ms: int) -> Iterator[int]:
     """The sessions of a key that may be live at `now_ms`, newest first; `levels` newest first."""
     passed: set[int] = set()
-    for level in levels:
-        for number in (*_again(level, key, now_ms), *reversed(level.added.get(key, {}))):
+    for depth, level in enumerate(levels):
+        # A copy only where the asking itself changes what it walks: on the newest level, which is small.
+        added = level.added.get(key, {})
+        for number in chain(_again(level, key, now_ms), reversed(added if depth else dict(added))):
             if number not in passed:
                 passed.add(number)
                 yield number

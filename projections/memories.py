@@ -41,8 +41,9 @@ def created(state: State, record: Record, event: events.MemoryCreated) -> None:
     page = state.row_page(event.partition, offset // ROWS_PER_PAGE)
     page += _first_header(record, event, marks)
     counters = state.counters
-    if tsid > counters.tsid:
-        counters.tsid = tsid
+    newest = max(tsid, event.facts[-1].id) if event.facts else tsid
+    if newest > counters.tsid:
+        counters.tsid = newest
     if event.slot > counters.slot:
         counters.slot = event.slot
 

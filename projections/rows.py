@@ -35,9 +35,9 @@ Memory row (`memories`, key: TSID u64 big-endian), little-endian, 132 bytes:
 | 126 | u16 | zero |
 | 128 | u32 | CRC-32C |
 
-Session row (`sessions`, key: number u32 big-endian), 56 bytes: id u64, opened_at i64, last_at i64,
-closed_at i64 (`NO_TIME`: open), owner seq u64 (of SessionOpened), tenant u32, turns u32, activation u32, uid u32,
-then CRC-32C; agent and the rest stand in the record.
+Session row (`sessions`, key: number u32 big-endian), 64 bytes: id u64, opened_at i64, last_at i64,
+closed_at i64 (`NO_TIME`: open), owner seq u64 (of SessionOpened), seq u64 of the record whose defaults are in
+force, tenant u32, turns u32, activation u32, uid u32, then CRC-32C; agent and the rest stand in the records.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from journal.errors import NoctuaryFault
 
 _U32 = struct.Struct("<I")
 _MEMORY = struct.Struct("<QQQqqqqdddIIIIIIIIIIHBBBBH")
-_SESSION = struct.Struct("<QqqqQIIII")
+_SESSION = struct.Struct("<QqqqQQIIII")
 _HEADER = struct.Struct("<BBBBBBBBqQffffIIIIeeHBB")
 NO_TIME = -(1 << 63)
 """Where there is no time: the one number that no time has."""
@@ -175,6 +175,7 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     last_at: int
     closed_at: int
     owner_seq: int
+    defaults_seq: int
     tenant: int
     turns: int
     activation: int

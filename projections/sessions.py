@@ -23,7 +23,9 @@ from projections.state import KEY32, KEY32_32, KEY32_64, KEY64, State
 def opened(state: State, record: Record, event: events.SessionOpened) -> None:
     state.put_session(
         event.number,
-        SessionRow(event.id, event.opened_at, record.at_ms, NO_TIME, record.seq, record.tenant, 0, 1, event.uid),
+        SessionRow(
+            event.id, event.opened_at, record.at_ms, NO_TIME, record.seq, record.seq, record.tenant, 0, 1, event.uid
+        ),
     )
     key = KEY64.pack(event.id)
     state.put(tables.SESSION_IDS, key, rows.seal_row(key, KEY32.pack(event.number)))
@@ -34,7 +36,8 @@ def opened(state: State, record: Record, event: events.SessionOpened) -> None:
 def reopened(state: State, record: Record, event: events.SessionReopened) -> None:
     row = _known(state, event.number)
     last_at = max(row.last_at, record.at_ms)
-    state.put_session(event.number, replace(row, activation=event.activation, closed_at=NO_TIME, last_at=last_at))
+    row = replace(row, activation=event.activation, closed_at=NO_TIME, last_at=last_at)
+    state.put_session(event.number, _with_defaults(row, record, event.defaults_before))
 
 
 def closed(state: State, record: Record, event: events.SessionClosed) -> None:
@@ -43,7 +46,12 @@ def closed(state: State, record: Record, event: events.SessionClosed) -> None:
 
 def touched(state: State, record: Record, event: events.SessionTouched) -> None:
     row = _known(state, event.number)
-    state.put_session(event.number, replace(row, last_at=max(row.last_at, record.at_ms)))
+    row = replace(row, last_at=max(row.last_at, record.at_ms))
+    state.put_session(event.number, _with_defaults(row, record, event.defaults_before))
+
+
+def _with_defaults(row: SessionRow, record: Record, defaults_before: int) -> SessionRow:
+    return replace(row, defaults_seq=record.seq) if defaults_before else row
 
 
 def memory_created(state: State, record: Record, event: events.MemoryCreated) -> None:

@@ -15,9 +15,7 @@ from journal.verify import Finding
 from projections import names, partitions, rows, tables
 from projections.livesessions import LEASE_MS
 from projections.store import ProjectionStore, TxnSnapshot
-from projections.workingset import SessionDefaults, WorkingSet, entity_hash, session_hash
-
-NO_DEFAULTS = SessionDefaults(0, False, None, None)
+from projections.workingset import NO_DEFAULTS, SessionDefaults, WorkingSet, entity_hash, session_hash
 
 
 def warm(known: WorkingSet, store: Store, projections: ProjectionStore, now_ms: int) -> None:
@@ -57,6 +55,7 @@ class _Sealed:
 
     def __init__(self, known: WorkingSet, store: Store, snapshot: TxnSnapshot, now_ms: int) -> None:
         self._now_ms = now_ms
+        self._damaged = False
         self._known = known
         self._store = store
         self._snapshot = snapshot
@@ -95,7 +94,11 @@ class _Sealed:
                 continue
             try:
                 return unseal(self._store.log, self._store.sealer, self._txn, part)
-            except PartUnreadable:
+            except PartUnreadable as error:
+                if error.state == "damaged":
+                    what = f"what record {error.seq} sealed can't be read: {error}"
+                    self._store.note(Finding("name_damaged", error.seq, what, "Run `noctuary audit`."))
+                    self._damaged = True
                 return None
         return None
 
@@ -105,7 +108,7 @@ class _Sealed:
             return
         known = self._known
         known.session_agents[number] = event.agent
-        defaults = self._defaults(event)
+        defaults = self._defaults(self._event(row.defaults_seq) if row.defaults_seq != row.owner_seq else event)
         if defaults != NO_DEFAULTS:
             known.session_defaults[number] = defaults
         if not row.closed:
@@ -114,13 +117,18 @@ class _Sealed:
                 known.live.add(key, number)
             else:
                 known.live.set_aside(key, number, row.last_at)
+        self._damaged = False
         name = self._name(event)
         if name is None:
+            if self._damaged:
+                known.unreadable.add((row.tenant, event.agent))
             return
         tenant = known.tenants[row.tenant].name
         known.sessions[row.tenant, event.agent, session_hash(self._hash_key, tenant, event.agent, name)] = number
 
-    def _defaults(self, event: events.SessionOpened) -> SessionDefaults:
+    def _defaults(self, event: object) -> SessionDefaults:
+        if not isinstance(event, events.SessionOpened | events.SessionReopened | events.SessionTouched):
+            return NO_DEFAULTS
         plaintext = self._part(event, Part.PARTICULARS)
         if plaintext is None:
             return SessionDefaults(event.producer, self._names_model(event.producer), None, None)

@@ -51,6 +51,9 @@ def text_hash(hash_key: bytes, tenant: str, text: bytes) -> bytes:
     return keyed_hash(hash_key, b"text", tenant.encode(), text)
 
 
+NO_DEFAULTS = SessionDefaults(0, False, None, None)
+
+
 class WorkingSet:
     """One level of names; `pending` is another, above it."""
 
@@ -61,6 +64,7 @@ class WorkingSet:
         self.sessions: dict[SessionKey, int] = {}
         self.session_agents: dict[int, str] = {}
         self.entities: dict[EntityKey, int] = {}
+        self.unreadable: set[tuple[int, str]] = set()  # (tenant, agent) with a session whose key is damaged
         self.session_defaults: dict[int, SessionDefaults] = {}
         self.live = LiveSessions()
         self.texts: Recent[TextKey, SealedPart] = Recent(MAX_TEXTS)

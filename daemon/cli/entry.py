@@ -57,7 +57,9 @@ def run(words: list[str]) -> int:
     if first in ("daemon", "config"):  # they belong to the daemon, which isn't imported for anything else
         from daemon.cli import serving
 
-        return serving.run([first, *(word for word in words if word not in ("--json", first))], "--json" in words)
+        rest = [word for word in words if word != "--json"]
+        rest.remove(first)
+        return serving.run([first, *rest], "--json" in words)
     given, rest = arguments.globals_of(words)
     return command(given, rest)
 

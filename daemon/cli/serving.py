@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import signal
 import sys
 
 import msgspec
@@ -46,9 +48,16 @@ def run(words: list[str], as_json: bool = False) -> int:
     if words[0] == "config":
         print_config(config, as_json)
         return 0
+    _end_early_on_signals()
     from daemon.main import run_daemon
 
     return run_daemon(config, load, check_all=check_all)
+
+
+def _end_early_on_signals() -> None:
+    """Until the loop takes signals itself nothing is open: being told to stop is an orderly end."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: os._exit(os.EX_OK))
 
 
 def print_config(config: Config, as_json: bool) -> None:

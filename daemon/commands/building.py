@@ -208,15 +208,50 @@ class Building:
     def is_stale(self, row: SessionRow) -> bool:
         return not row.closed and self.view.now_ms - row.last_at >= LEASE_MS
 
-    def revive(self, number: int, cause: SessionCause, at_ms: int) -> SessionRow:
+    def revive(
+        self, number: int, cause: SessionCause, at_ms: int, defaults: SessionDefaults | None = None
+    ) -> SessionRow:
+        """The session lives again; `defaults`, if given, are its new ones."""
         row = self.session(number)
         activation = row.activation + 1
-        self.add(Draft(events.SessionReopened(number=number, activation=activation, at=at_ms, cause=int(cause))))
+        event = events.SessionReopened(
+            number=number, activation=activation, at=at_ms, cause=int(cause),
+            producer=0 if defaults is None else defaults.producer,
+            defaults_before=0 if defaults is None else row.defaults_seq,
+        )  # fmt: skip
+        row = self._draft_defaults(number, row, event, defaults)
         row = replace(row, activation=activation, closed_at=NO_TIME, last_at=max(row.last_at, self.view.now_ms))
         self._sessions[number] = row
         live = (self.tenant, row.uid, self.agent_of(number))
         self.learn().live.add(live, number)
         return row
+
+    def touch_session(self, number: int, at_ms: int, defaults: SessionDefaults | None) -> None:
+        """Its lease is renewed; `defaults`, if given, are its new ones."""
+        row = self.session(number)
+        event = events.SessionTouched(
+            number=number, at=at_ms, producer=0 if defaults is None else defaults.producer,
+            defaults_before=0 if defaults is None else row.defaults_seq,
+        )  # fmt: skip
+        row = self._draft_defaults(number, row, event, defaults)
+        self._sessions[number] = replace(row, last_at=max(row.last_at, self.view.now_ms))
+
+    def _draft_defaults(
+        self, number: int, row: SessionRow, event: events.AnyEvent, defaults: SessionDefaults | None
+    ) -> SessionRow:
+        """Add the event, with its defaults sealed; the row as it is then."""
+        if defaults is None:
+            self.add(Draft(event))
+            return row
+        row = replace(row, defaults_seq=self.next_seq)
+        self.add(Draft(event, self._defaults_plain(defaults)))
+        self.learn().session_defaults[number] = defaults
+        return row
+
+    def _defaults_plain(self, defaults: SessionDefaults | None) -> tuple[tuple[int, bytes], ...]:
+        if defaults is None or (defaults.project is None and defaults.subject is None):
+            return ()
+        return ((int(Part.PARTICULARS), encode(Particulars(project=defaults.project, subject=defaults.subject))),)
 
     def close_session(self, number: int, at_ms: int) -> None:
         row = self.session(number)
@@ -228,9 +263,9 @@ class Building:
     def defaults_of(self, number: int) -> SessionDefaults | None:
         view = self.view
         return (
-            view.base.session_defaults.get(number)
+            self.learned.session_defaults.get(number)
             or view.pending.session_defaults.get(number)
-            or self.learned.session_defaults.get(number)
+            or view.base.session_defaults.get(number)
         )
 
     def agent_of(self, number: int) -> str:
@@ -260,6 +295,8 @@ class Building:
             if not self._is_live(number):
                 self.learn().live.set_aside(key, number, self.session(number).last_at)
                 continue
+            if number not in self.view.base.live.added.get(key, {}):
+                self.learn().live.add(key, number)  # the clock went back: it is live again
             found.append(number)
             if len(found) == 2:
                 break
@@ -281,14 +318,18 @@ class Building:
         view.numbers.session += 1
         number = view.numbers.session
         tsid = view.new_tsid()
-        plain = [(int(Part.NAME), key.plaintext)]
+        if (self.tenant, agent) in view.base.unreadable:
+            raise Refused(
+                Reason.DAMAGED, "a session of this agent has a key that can't be read: this may be that session",
+                parameter="key",
+            )  # fmt: skip
         producer = defaults.producer if defaults is not None else 0
+        plain = [(int(Part.NAME), key.plaintext), *self._defaults_plain(defaults)]
         if defaults is not None:
             self.learn().session_defaults[number] = defaults
-            if defaults.project is not None or defaults.subject is not None:
-                given = Particulars(project=defaults.project, subject=defaults.subject)
-                plain.append((int(Part.PARTICULARS), encode(given)))
-        row = SessionRow(tsid, opened_at, view.now_ms, NO_TIME, self.next_seq, self.tenant, 0, 1, self.uid)
+        row = SessionRow(
+            tsid, opened_at, view.now_ms, NO_TIME, self.next_seq, self.next_seq, self.tenant, 0, 1, self.uid
+        )
         self.add(
             Draft(
                 events.SessionOpened(

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from daemon.commands.building import Building
-from daemon.decision import Draft
 from daemon.prepare import UNSET, NaturalKey, invalid, parse_session, parse_time
 from daemon.refusal import Reason, Refused
 from daemon.wire.times import format_ms
-from journal import events
 from journal.codes import SessionCause
 from journal.tsid import format_tsid
 from projections.rows import SessionRow
-from projections.workingset import SessionDefaults
+from projections.workingset import NO_DEFAULTS, SessionDefaults
 
 FUTURE_MS = 60_000
 """How far a caller's clock may be ahead of ours."""
@@ -23,7 +21,7 @@ def _at(building: Building, params: Any, not_before_ms: int | None = None) -> in
     """When the caller says it was, else now. Raises Refused: it isn't over yet, or was before the session began."""
     now_ms = building.view.now_ms
     if params.at is UNSET:
-        return now_ms
+        return now_ms if not_before_ms is None else max(now_ms, not_before_ms)
     at_ms = parse_time("at", params.at)[0]
     if at_ms > now_ms + FUTURE_MS:
         raise invalid("at", "the time lies in the future")
@@ -42,12 +40,28 @@ def session_open(building: Building, params: Any, key: NaturalKey) -> dict[str, 
         _, row = building.open_session(key, at_ms, _defaults(building, params))
         return _opened(row, created=True, reopened=False)
     row = building.session(number)
+    defaults = _changed_defaults(building, number, params)
     if row.closed or building.is_stale(row):
-        row = building.revive(number, SessionCause.OPEN, at_ms)
+        row = building.revive(number, SessionCause.OPEN, at_ms, defaults)
         return _opened(row, created=False, reopened=True)
-    if building.view.now_ms > row.last_at:
-        building.add(Draft(events.SessionTouched(number=number, at=at_ms)))
+    if defaults is not None or building.view.now_ms > row.last_at:
+        building.touch_session(number, at_ms, defaults)
     return _opened(row, created=False, reopened=False)
+
+
+def _changed_defaults(building: Building, number: int, params: Any) -> SessionDefaults | None:
+    """The session's defaults with those given laid over them, None when that changes nothing."""
+    given = _defaults(building, params)
+    if given is None:
+        return None
+    known = building.defaults_of(number) or NO_DEFAULTS
+    changed = SessionDefaults(
+        known.producer if params.producer is UNSET else given.producer,
+        known.names_model if params.producer is UNSET else given.names_model,
+        known.project if params.project is UNSET else given.project,
+        known.subject if params.subject is UNSET else given.subject,
+    )
+    return None if changed == known else changed
 
 
 def _defaults(building: Building, params: Any) -> SessionDefaults | None:

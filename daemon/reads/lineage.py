@@ -22,6 +22,11 @@ _KINDS = tuple(Kind)
 _ORIGINS = tuple(Origin)
 
 
+MAX_NODES = 20_000
+MAX_EDGES = 30_000
+"""What a line of 8 MiB can carry; more is `truncated`."""
+
+
 def trace(reading: Reading, params: Any) -> r.TraceResult:
     """Walk derived_from and revision edges. `truncated`: there was more below `depth`."""
     kind, root = parse_memory("id", params.id)
@@ -32,6 +37,7 @@ def trace(reading: Reading, params: Any) -> r.TraceResult:
     nodes = [_node(reading, root, row, 0)]
     found: list[r.TraceEdge] = []
     seen = {root}
+    outside: set[str] = set()
     level = [(root, row)]
     truncated = False
     for depth in range(1, params.depth + 2):
@@ -41,7 +47,7 @@ def trace(reading: Reading, params: Any) -> r.TraceResult:
                 other_row = reading.memory(other)
                 if other_row is None:
                     continue
-                if depth > params.depth:
+                if depth > params.depth or len(nodes) >= MAX_NODES or len(found) >= MAX_EDGES:
                     truncated = True
                     break
                 found.append(_edge(tsid, here, other, other_row, edge_type, upwards))
@@ -50,7 +56,7 @@ def trace(reading: Reading, params: Any) -> r.TraceResult:
                     following.append((other, other_row))
                     nodes.append(_node(reading, other, other_row, depth))
             if upwards and depth <= params.depth:
-                _externals(reading, tsid, here, depth, nodes, found)
+                _externals(reading, tsid, here, depth, nodes, found, outside)
         if not following:
             break
         level = following
@@ -88,18 +94,20 @@ def _externals(
     depth: int,
     nodes: list[r.TraceNode],
     found: list[r.TraceEdge],
+    known: set[str],
 ) -> None:
     """External sources and annotations are nodes of their own kind; without content they have no id."""
     if not reading.content or is_purged(row):
         return
     try:
         _, event = reading.genesis(row)
-        ids = reading.particulars(event.parts).externals if event.externals else ()
+        if not event.externals:
+            return
+        ids = reading.particulars(event.parts).externals
     except (PartUnreadable, DamagedRecord) as error:
         if isinstance(error, DamagedRecord) or error.state == "damaged":
             reading.note_damage(row.seq, "what it was derived from outside")
         return
-    known = {node.ref for node in nodes}
     for external, external_id in zip(event.externals, ids, strict=False):
         if external.use != 0:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -144,7 +145,13 @@ class Operator:
 
 def describe(name: str) -> r.DescribeResult:
     """The JSON Schema of a verb, from the types that are enforced. Raises Refused."""
-    verb = VERBS.get(name)
-    if verb is None:
+    if name not in VERBS:
         raise Refused(Reason.NOT_FOUND, "there is no such verb", parameter="verb")
+    return _schema(name)
+
+
+@cache
+def _schema(name: str) -> r.DescribeResult:
+    """Made once: it takes milliseconds, and is asked for on the loop."""
+    verb = VERBS[name]
     return r.DescribeResult(params=msgspec.json.schema(verb.params), result=msgspec.json.schema(verb.result))

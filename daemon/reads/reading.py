@@ -6,11 +6,12 @@ no session crosses tenants, so a question about one thing stays with that thing'
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import lmdb
 
+from daemon.refusal import Reason, Refused
 from journal import events
 from journal.codes import Mark, Part
 from journal.errors import DamagedRecord
@@ -29,7 +30,7 @@ from projections.workingset import WorkingSet
 RESTORE = "Run `noctuary audit`; restore a backup that still has it."
 
 
-BYTES_A_LOOK = 16_384
+BYTES_A_LOOK = 4_096
 """About as many bytes are opened in the time of one look."""
 
 
@@ -50,8 +51,10 @@ class Reading:
         now_ms: int,
         content: bool,
         budget: int | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self._budget = budget
+        self._should_stop = should_stop
         self.store = store
         self.state = state
         self.now_ms = now_ms
@@ -75,6 +78,8 @@ class Reading:
     def spend(self, looks: int = 1) -> None:
         """Count a look at a memory or an edge, or what costs as much as `looks`. Raises NotBrief when there was a
         budget, and it is used up."""
+        if self._should_stop():
+            raise Refused(Reason.UNAVAILABLE, "the daemon stops", retry_after_ms=1000)
         if self._budget is not None:
             self._budget -= looks
             if self._budget < 0:
@@ -113,7 +118,7 @@ class Reading:
         part = next((p for p in event.parts if p.part == Part.TEXT), None)
         if part is None:
             return ""
-        self.spend(part.length // BYTES_A_LOOK)
+        self.spend(1 + part.length // BYTES_A_LOOK)
         return self.unseal(part).decode()
 
     def particulars(self, parts: tuple[SealedPart, ...]) -> Particulars:
@@ -121,6 +126,7 @@ class Reading:
         return Particulars() if part is None else decode_particulars(self.unseal(part))
 
     def session(self, number: int) -> SessionRow | None:
+        self.spend()
         row = self.state.session(number)
         return row if row is not None and row.tenant in self.tenants else None
 
@@ -145,11 +151,12 @@ def reading(
     now_ms: int,
     content: bool,
     budget: int | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Reading]:
     """Open one question's view."""
     with projections.snapshot() as snapshot, store.env.read() as journal_txn:
         state = State(snapshot, projections.counters, projections.head)
-        yield Reading(store, state, journal_txn, known, tenant_names, now_ms, content, budget)
+        yield Reading(store, state, journal_txn, known, tenant_names, now_ms, content, budget, should_stop)
 
 
 def is_purged(row: MemoryRow) -> bool:

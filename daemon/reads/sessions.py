@@ -76,6 +76,15 @@ def _opened(reading: Reading, row: SessionRow) -> events.SessionOpened | None:
     return None
 
 
+def _changed(reading: Reading, row: SessionRow) -> object | None:
+    """The event that changed the session's defaults last, None when its record is damaged."""
+    try:
+        return reading.record(row.defaults_seq).event
+    except DamagedRecord:
+        reading.note_damage(row.defaults_seq, "journal record")
+        return None
+
+
 def listed(reading: Reading, row: SessionRow) -> r.SessionListed:
     """One session as lists show it."""
     return r.SessionListed(**_fields(reading, row))
@@ -85,19 +94,22 @@ def _fields(reading: Reading, row: SessionRow) -> dict[str, Any]:
     event = _opened(reading, row)
     state = state_of(row, reading.now_ms)
     key = project = subject = None
-    if event is None:
+    in_force: object = event
+    if row.defaults_seq != row.owner_seq:
+        in_force = _changed(reading, row)
+    if event is None or in_force is None:
         state = "damaged"
     elif reading.content:
         try:
             name = next((p for p in event.parts if p.part == Part.NAME), None)
             key = None if name is None else reading.unseal(name).decode()
-            particulars = reading.particulars(event.parts)
+            particulars = reading.particulars(getattr(in_force, "parts", ()))
             project, subject = particulars.project, particulars.subject
         except PartUnreadable as error:
             state = error.state
             if state == "damaged":
                 reading.note_damage(row.owner_seq, "sealed part")
-    producer = None if event is None else reading.producer(event.producer)
+    producer = reading.producer(getattr(in_force, "producer", 0))
     return {
         "session": f"session:{format_tsid(row.id)}",
         "agent": "" if event is None else event.agent,

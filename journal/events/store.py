@@ -76,12 +76,19 @@ class SessionOpened(Event, frozen=True, tag=7):
 
 
 class SessionReopened(Event, frozen=True, tag=8):
-    """A closed or stale session lives again. `activation` is the new one."""
+    """A closed or stale session lives again. `activation` is the new one.
+
+    `defaults_before` > 0: what it gives to its writes changed. Then part particulars (project, subject) and
+    `producer` are the new ones, as a whole, and this is the record that held those before.
+    """
 
     number: int
     activation: int
     at: int
     cause: int
+    producer: int = 0
+    parts: tuple[SealedPart, ...] = ()
+    defaults_before: int = 0
 
 
 class SessionClosed(Event, frozen=True, tag=9):
@@ -90,7 +97,10 @@ class SessionClosed(Event, frozen=True, tag=9):
 
 
 class SessionTouched(Event, frozen=True, tag=10):
-    """The lease of a live session was renewed without a write to it."""
+    """The lease of a live session was renewed without a write to it. Defaults as in SessionReopened."""
 
     number: int
     at: int
+    producer: int = 0
+    parts: tuple[SealedPart, ...] = ()
+    defaults_before: int = 0

@@ -246,8 +246,7 @@ class Reference:
         _refuse_in_maintenance(tenant)
         found = _by_key(tenant, args["agent"], args["key"])
         session = found or self._begin(tenant, args["agent"], args["key"], now_ms)
-        if found is None:
-            session.defaults = {name: args[name] for name in ("project", "producer") if name in args}
+        session.defaults |= {name: args[name] for name in ("project", "producer") if name in args}
         reopened = session.state(now_ms) != "open"
         if reopened:
             session.revive(now_ms)
@@ -267,7 +266,7 @@ class Reference:
             raise Declined("not_found")
         already = session.closed_at is not None
         if session.closed_at is None:
-            session.closed_at = now_ms
+            session.closed_at = max(now_ms, session.opened_at)
         return {"closed_at": when(session.closed_at), "already_closed": already}
 
     def _lifecycle(self, tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:

@@ -102,6 +102,11 @@ class DaemonProcess:
         finally:
             self._process = None
 
+    def ended(self) -> bool:
+        """Whether it is gone already; `wait` tells its exit code."""
+        assert self._process is not None
+        return self._process.poll() is not None
+
     def close(self) -> None:
         """Whatever state it is in: no process is left."""
         if self._process is not None:

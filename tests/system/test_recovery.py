@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -181,3 +183,32 @@ def test_old_damage_is_found_by_a_start_that_checks_all(daemon: DaemonProcess) -
     assert (daemon.state / "journal" / "data.mdb").read_bytes() == before
     daemon.start()
     assert [finding["code"] for finding in daemon.call("audit")["findings"]] == ["record_damaged"]
+
+
+@pytest.mark.parametrize("moment", ["opening", "listening", "ready"])
+@pytest.mark.parametrize("again", [False, True], ids=["once", "again and again"])
+def test_being_told_to_stop_ends_with_0(stopped: DaemonProcess, moment: str, again: bool) -> None:
+    for _ in range(3):
+        (stopped.state / "lock").unlink(missing_ok=True)
+        stopped.spawn()
+        while moment == "opening" and not (stopped.state / "lock").exists():
+            assert not stopped.ended()
+        while moment != "opening" and not stopped.socket.exists():
+            assert not stopped.ended()
+        if moment == "ready":
+            assert stopped.call("hello")["state"] in ("folding", "ready")
+        os.kill(stopped.pid, signal.SIGTERM)
+        while again and not stopped.ended():
+            os.kill(stopped.pid, signal.SIGTERM)
+        assert stopped.wait() == 0, stopped.logged()[-500:]
+    stopped.start()
+    assert stopped.audit()["findings"] == []
+
+
+def test_a_daemon_that_can_not_listen_writes_nothing(daemon: DaemonProcess) -> None:
+    assert daemon.stop() == 0
+    before = daemon.files()
+    daemon.socket.write_bytes(b"")
+    daemon.spawn()
+    assert daemon.wait() == 78
+    assert daemon.files() == before

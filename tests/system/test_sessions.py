@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import noctuary
+from journal.vault import SLOT_BYTES, SLOTS_OFFSET
 from tests.system.process import DaemonProcess
 
 TURN = {"kind": "raw", "role": "user"}
@@ -98,3 +99,45 @@ def test_a_fact_that_ends_before_it_begins_is_refused(daemon: DaemonProcess) -> 
     with pytest.raises(noctuary.NoctuaryError) as refused:
         daemon.call("remember", **TURN, text="t", facts=[fact])
     assert (refused.value.reason, refused.value.data["parameter"]) == ("invalid_input", "facts.valid_to")
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["live", "restarted"])
+def test_defaults_given_later_are_those_of_later_writes(daemon: DaemonProcess, restarted: bool) -> None:
+    """A turn may open a session before `session_open` says what it gives; nothing of that is dropped."""
+    key = {"agent": "hook", "key": "k"}
+    turn = remember(daemon, **TURN, text="I like black tea", session=key)
+    first = daemon.call("session_open", **key, **DEFAULTS)
+    assert (first["created"], first["session"]) == (False, turn["session"])
+    if restarted:
+        daemon.restart()
+    later = remember(daemon, **TURN, text="two", session=key)
+    assert (later["project"], later["subject"], later["producer"]["model"]) == ("kitchen", "Ada", "m-1")
+    claim = {"kind": "note", "origin": "stated", "derived_from": [turn["id"]], "session": key, "text": "Ada hates tea"}
+    with pytest.raises(noctuary.NoctuaryError) as refused:
+        daemon.call("remember", **claim)
+    assert refused.value.reason == "provenance"
+    daemon.call("session_close", session=turn["session"])
+    assert daemon.call("session_open", **key, project="garden")["reopened"] is True
+    if restarted:
+        daemon.restart()
+    after = remember(daemon, **TURN, text="three", session=key)
+    assert (after["project"], after["subject"], after["producer"]["model"]) == ("garden", "Ada", "m-1")
+    (shown,) = daemon.call("sessions")["sessions"]
+    assert (shown["project"], shown["subject"], shown["producer"]["model"]) == ("garden", "Ada", "m-1")
+    assert daemon.audit()["findings"] == []
+
+
+def test_a_session_whose_key_is_damaged_is_not_opened_a_second_time(daemon: DaemonProcess) -> None:
+    daemon.call("session_open", agent="hook", key="k")
+    assert daemon.stop() == 0
+    with (daemon.state / "vault").open("r+b") as vault:
+        vault.seek(SLOTS_OFFSET + SLOT_BYTES + 20)
+        (byte,) = vault.read(1)
+        vault.seek(-1, 1)
+        vault.write(bytes((byte ^ 1,)))
+    daemon.start()
+    assert [finding["code"] for finding in daemon.call("status")["findings"]] == ["name_damaged"]
+    with pytest.raises(noctuary.NoctuaryError) as refused:
+        daemon.call("session_open", agent="hook", key="k")
+    assert refused.value.reason == "damaged"
+    assert daemon.call("session_open", agent="other", key="k")["created"] is True
