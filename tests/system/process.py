@@ -102,7 +102,7 @@ class DaemonProcess:
         finally:
             self._process = None
 
-    def ended(self) -> bool:
+    def is_gone(self) -> bool:
         """Whether it is gone already; `wait` tells its exit code."""
         assert self._process is not None
         return self._process.poll() is not None

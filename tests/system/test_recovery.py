@@ -192,13 +192,13 @@ def test_being_told_to_stop_ends_with_0(stopped: DaemonProcess, moment: str, aga
         (stopped.state / "lock").unlink(missing_ok=True)
         stopped.spawn()
         while moment == "opening" and not (stopped.state / "lock").exists():
-            assert not stopped.ended()
+            assert not stopped.is_gone()
         while moment != "opening" and not stopped.socket.exists():
-            assert not stopped.ended()
+            assert not stopped.is_gone()
         if moment == "ready":
             assert stopped.call("hello")["state"] in ("folding", "ready")
         os.kill(stopped.pid, signal.SIGTERM)
-        while again and not stopped.ended():
+        while again and not stopped.is_gone():
             os.kill(stopped.pid, signal.SIGTERM)
         assert stopped.wait() == 0, stopped.logged()[-500:]
     stopped.start()
