@@ -56,9 +56,8 @@ _FIRST_PASSED_FD = 3
 log = structlog.get_logger("server")
 
 
-MOSTLY_BRIEF_READS = frozenset({"hello", "head", "describe", "get", "trace"})
-BRIEF_LOOKS = 32
-"""How much a question may look at on the loop's thread, before it goes to the others."""
+BRIEF_LOOKS = {"hello": 1, "head": 1, "describe": 1, "get": 32, "trace": 96}
+"""What is answered on the loop's thread, and how much it may look at there before it goes to the others."""
 
 
 class Answers(Protocol):
@@ -183,9 +182,10 @@ class Server:
 
     def read(self, request: Request, caller: Caller, reply: Callable[[Outcome], None]) -> bool:
         """Answer a question: at once (True) when it is brief, because handing it over would cost more than it does."""
-        if request.verb.name in MOSTLY_BRIEF_READS:
+        looks = BRIEF_LOOKS.get(request.verb.name)
+        if looks is not None:
             try:
-                outcome = self._outcome(request, caller, BRIEF_LOOKS)
+                outcome = self._outcome(request, caller, looks)
             except NotBrief:
                 pass
             else:
