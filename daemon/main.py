@@ -1,8 +1,9 @@
 """The daemon process: opens the store, serves it, and ends in an orderly way.
 
-Order: lock and store, projections caught up, writer, socket. The reverse at the end: no new requests,
-what was read is answered, the writer ends, projections and store are closed clean. Only a failed journal
-write ends it unclean, with exit 74, because what was being written may or may not be there.
+Order: the socket's place is looked at; lock and store, with every check before the first write; the socket, which
+answers for the daemon itself from here on; projections caught up and names warmed; the writer. The reverse at the
+end: no new requests, what was read is answered, the writer ends, projections and store are closed clean. Only a
+failed journal write ends it unclean, with exit 74, because what was being written may or may not be there.
 """
 
 from __future__ import annotations

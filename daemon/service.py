@@ -65,7 +65,7 @@ class Service:
         self.writer.start()
 
     def end_long_reads(self) -> None:
-        """The daemon stops: an audit that runs is to end at its next step."""
+        """The daemon stops: what is being read (an audit, a list) is to end at its next step, as `unavailable`."""
         self._ending.set()
 
     def stop(self) -> None:

@@ -31,6 +31,10 @@ def main(argv: list[str] | None = None) -> int:
         return code
     except Usage as error:
         return complain(as_json, exits.USAGE, str(error), {"reason": "usage"} if as_json else {})
+    except RecursionError:
+        return complain(
+            as_json, exits.USAGE, "what was given is nested too deeply", {"reason": "usage"} if as_json else {}
+        )
     except noctuary.NoctuaryError as error:
         data = {"reason": error.reason, **error.data}
         return complain(as_json, exits.of_reason(error.reason), error.message, data, error.code)
@@ -41,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(words: list[str]) -> int:
-    first = next((word for word in words if word != "--json"), "--help")
+    first = next(iter(arguments.globals_of(words)[1]), "--help")  # --socket and --tenant may stand before it
     if first in ("--help", "-h", "help"):
         from daemon.cli import telling
 

@@ -21,7 +21,7 @@ PARAMETER_WORDS = {
     "id": "reference of the memory",
     "note": "why, in words; kept sealed",
     "evidence": "what supports it without being its source: references, or external sources",
-    "amount": "how much; `recover` brings a forgotten memory back at strength 0.2 whatever it says",
+    "amount": "how much; `recover` refuses it: a forgotten memory comes back at strength 0.2, a pruned one as it was",
     "agent": "the agent's name",
     "key": "the caller's own name for the conversation",
     "project": "the project",

@@ -88,3 +88,16 @@ def test_a_reader_that_leaves_is_no_fault() -> None:
     said = read.stderr.read()
     read.stderr.close()
     assert (read.wait(30), said) == (0, b"")
+
+
+@pytest.mark.parametrize("before", [["--socket", "/x"], ["--tenant", "a"], ["--json", "--socket=/x"]])
+def test_help_is_found_behind_what_stands_before_the_verb(
+    before: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.main([*before, "list", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: noctuary list")
+
+
+def test_json_that_is_nested_too_deeply_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(["call", "remember", '{"a":' + "[" * 20_000 + "]" * 20_000 + "}"]) == 2
+    assert "nested too deeply" in capsys.readouterr().err
