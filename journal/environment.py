@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import lmdb
 
-from journal.errors import DamagedStore, NoctuaryFault, StoreIO
+from journal.errors import RESTORE_A_BACKUP, DamagedStore, NoctuaryFault, StoreIO
 
 MAP_BYTES = 1 << 40
 SMALLEST_MAP_BYTES = 1 << 26
@@ -295,9 +295,7 @@ def _open_fault(path: Path, error: lmdb.Error) -> NoctuaryFault:
 
 
 def _damaged(path: Path, error: lmdb.Error) -> DamagedStore:
-    return DamagedStore(
-        f"LMDB environment {path.name}", str(error), "Restore a backup from your copy of the state directory."
-    )
+    return DamagedStore(f"LMDB environment {path.name}", str(error), RESTORE_A_BACKUP)
 
 
 def _failed(path: Path, action: str, error: Exception) -> StoreIO:

@@ -5,6 +5,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+RESTORE_A_BACKUP: Final = "Restore a backup into another directory (`noctuary restore`)."
+"""What can be done about a journal or a vault that is damaged."""
+
 
 class NoctuaryFault(Exception):
     """The root. `reason` is stable and may be matched on; the text is for people and has no content."""
@@ -36,7 +41,7 @@ class DamagedRecord(DamagedStore):
         super().__init__(
             "journal record",
             f"its {check} check failed",
-            "Restore a backup from your copy of the state directory.",
+            RESTORE_A_BACKUP,
             seq,
         )
 

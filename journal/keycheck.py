@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from journal.destroying import destroyed_slots
+from journal.errors import RESTORE_A_BACKUP
 from journal.log import Log
 from journal.vault import SlotState, Vault
 from journal.verify import Finding, ShouldStop, WalkStopped, never
 
 FEW_SLOTS = 4096
 """Up to so many are looked at one by one; beyond, all slots at once is less work."""
-
-_ACTION = "Restore a backup that has this vault slot, from your copy of the state directory."
 
 
 def keyed_still(vault: Vault, slots: Iterable[int]) -> list[int]:
@@ -54,5 +53,7 @@ def check_keys(log: Log, vault: Vault, should_stop: ShouldStop = never) -> list[
 def _finding(slot: int, state: SlotState, seq: int) -> Finding:
     if state is SlotState.SHREDDED:
         what = f"vault slot {slot} is shredded, and no PURGE names it: it reads as purged"
-        return Finding("shredded_unnamed", seq, what, _ACTION)
-    return Finding("key_damaged", seq, f"vault slot {slot} is {state.name.lower()}: its part can't be read", _ACTION)
+        return Finding("shredded_unnamed", seq, what, RESTORE_A_BACKUP)
+    return Finding(
+        "key_damaged", seq, f"vault slot {slot} is {state.name.lower()}: its part can't be read", RESTORE_A_BACKUP
+    )

@@ -85,6 +85,10 @@ class StateDir:
     def reserve_file(self) -> Path:
         return self.root / "reserve"
 
+    @property
+    def unfinished_file(self) -> Path:
+        return self.root / "unfinished"
+
     def all_paths(self) -> tuple[Path, ...]:
         """Every path that a store may have under its root."""
         return (
@@ -97,11 +101,14 @@ class StateDir:
             self.head_file,
             self.purges_file,
             self.reserve_file,
+            self.unfinished_file,
         )
 
     def leftovers(self) -> list[Path]:
-        """What an interrupted replacement, or audit, left behind: our names, ending in `.new`."""
+        """What an interrupted replacement, making or audit left behind: names ending in `.new`, and `unfinished`."""
         replacements = [new for path in self.all_paths() if os.path.lexists(new := new_path(path))]
+        if os.path.lexists(self.unfinished_file):
+            replacements.append(self.unfinished_file)
         return replacements + sorted(self.root.glob(f"{_AUDIT}*{NEW_SUFFIX}"))
 
     def make_audit_dir(self) -> Path:

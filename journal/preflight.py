@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from journal.errors import DamagedStore, StoreIO
+from journal.errors import RESTORE_A_BACKUP, DamagedStore, StoreIO
 
 _MAGIC = 0xBEEFC0DE
 _VERSION = 1
@@ -143,6 +143,4 @@ def _free_lists(descriptor: int, meta: Meta, pages: int, number: int, depth: int
 
 
 def _damaged(path: Path, found: str) -> DamagedStore:
-    return DamagedStore(
-        f"{path.parent.name}/{path.name}", found, "Restore a backup from your copy of the state directory."
-    )
+    return DamagedStore(f"{path.parent.name}/{path.name}", found, RESTORE_A_BACKUP)

@@ -15,12 +15,13 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
-from journal.errors import StoreIO
+from journal.errors import CannotCreate, StoreIO
 
 MIB = 1 << 20
 RESERVE_BYTES = 32 * MIB
 READ_ONLY_BELOW_BYTES = 16 * MIB
-WRITABLE_FROM_BYTES = 32 * MIB
+WRITABLE_FACTOR = 2
+WRITABLE_FROM_BYTES = WRITABLE_FACTOR * READ_ONLY_BELOW_BYTES
 RESERVE_MODE = 0o600
 MARGIN_BYTES = 2 * MIB
 """Left over beside every commit: keys written ahead, the head file, pages of the trees' upper levels."""
@@ -30,6 +31,8 @@ OPENING_BYTES = 4 * MIB
 
 class NoRoom(StoreIO):
     """The disk is too full even to open the store. Nothing was written."""
+
+    reason = "no_room"
 
 
 class Space(NamedTuple):
@@ -65,15 +68,33 @@ class SpaceGuard:
 
     @property
     def read_only(self) -> bool:
-        """Whether ordinary writes are refused, by what is free at this moment."""
-        self.measure()
+        """Whether ordinary writes are refused, by what was free when it was last measured. Waits for nothing:
+        the reserve may be under way to the disk meanwhile."""
         return self._was_read_only
+
+    @property
+    def read_only_below(self) -> int:
+        """The lower of the two thresholds."""
+        return self._read_only_below
+
+    @property
+    def held_bytes(self) -> int:
+        """What the reserve holds on the disk."""
+        return _held_bytes(self._reserve)
+
+    def set_thresholds(self, read_only_below: int) -> None:
+        """Read-only below so many bytes, writable again from twice as many; from the next measuring on.
+
+        Waits for nothing, as `read_only`.
+        """
+        self._read_only_below = read_only_below
+        self._writable_from = WRITABLE_FACTOR * read_only_below
 
     def measure(self) -> Space:
         """The space now; decides whether the store is read-only."""
         with self._lock:
             threshold = self._writable_from if self._was_read_only else self._read_only_below
-            space = Space(free_bytes(self._directory) - self._missing_bytes(), threshold)
+            space = Space(free_bytes(self._directory) - self.missing_bytes, threshold)
             self._was_read_only = not space.enough
             return space
 
@@ -89,7 +110,7 @@ class SpaceGuard:
     def room_for(self, batch_bytes: int) -> Space:
         """Whether ordinary writes of about `batch_bytes` surely fit beside the reserve. Changes nothing."""
         with self._lock:
-            return Space(free_bytes(self._directory) - self._missing_bytes(), batch_bytes + MARGIN_BYTES)
+            return Space(free_bytes(self._directory) - self.missing_bytes, batch_bytes + MARGIN_BYTES)
 
     def make_room(self, batch_bytes: int) -> Space:
         """Whether writes that the reserve is for fit; it is given up when they need it. Raises StoreIO."""
@@ -102,9 +123,9 @@ class SpaceGuard:
     def make_reserve(self) -> bool:
         """Put the reserve on the disk; False when there is no room for it (or it is there only in part)."""
         with self._lock:
-            if not self._missing_bytes():
+            if not self.missing_bytes:
                 return True
-            if free_bytes(self._directory) < self._missing_bytes():
+            if free_bytes(self._directory) < self.missing_bytes:
                 return False
             try:
                 _allocate(self._reserve, self._reserve_bytes)
@@ -117,7 +138,9 @@ class SpaceGuard:
         with self._lock:
             _empty(self._reserve)
 
-    def _missing_bytes(self) -> int:
+    @property
+    def missing_bytes(self) -> int:
+        """What the reserve doesn't hold although it should: it is not counted as free."""
         return max(0, self._reserve_bytes - _held_bytes(self._reserve))
 
 
@@ -137,8 +160,11 @@ def make_way(directory: Path, reserve: Path, batch_bytes: int = 0) -> None:
 
 
 def require_room(directory: Path) -> None:
-    """Before a store is made in `directory`, which need not exist. Raises NoRoom, with nothing changed."""
+    """Before a store is made in `directory`, which need not exist. Raises NoRoom, with nothing changed; CannotCreate
+    where the file system has no blocks at all, as /proc and /sys."""
     there = next((path for path in (directory, *directory.absolute().parents) if path.is_dir()), Path("/"))
+    if not os.statvfs(there).f_blocks:
+        raise CannotCreate(f"{directory}: {there} lies on a file system that keeps no files; choose another place")
     make_way(there, directory / "reserve")
 
 

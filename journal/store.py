@@ -7,15 +7,12 @@ Invariant: every check comes before the first write that anybody could rely on, 
 vault's nonce that it names is drawn just before). Then fresh keys, then whatever a PURGE record still asks for.
 A read-only opening writes nothing.
 
-Making: everything stands complete under its `.new` name, FORMAT last; then the names are taken in the
-order vault, journal, FORMAT. `FORMAT.new` therefore means that the rest is complete, and a creation that
-was interrupted is finished, not begun anew.
+Making one is in `creating.py`.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,39 +21,34 @@ from typing import NamedTuple
 import lmdb
 
 from journal.codes import CallerRole, Via
+from journal.creating import lock_checked, refuse_remains, remove_leftovers
 from journal.destroying import destroyed_slots, is_destroying
 from journal.environment import DATA_FILE, Environment
-from journal.errors import CannotCreate, DamagedRecord, DamagedStore, NoctuaryFault
+from journal.errors import RESTORE_A_BACKUP, DamagedRecord, DamagedStore
 from journal.events import Opened, Purged, Restored
 from journal.headfile import check_head, read_head, write_head
 from journal.keycheck import keyed_still
 from journal.layout import (
     FORMAT_VERSION,
-    STORE_ID_BYTES,
     StateDir,
     StoreLock,
-    format_line,
-    make_root,
     new_path,
     read_boot_id,
     read_format,
-    sync_directory,
-    take_name,
-    write_synced,
 )
 from journal.log import DATABASES, Log, MetaState
 from journal.preflight import check_data_file
 from journal.purges import Directive, append_purges, directive, read_purges
 from journal.record import Actor, Cause, Head, Record, decode_body, encode_body, split_value
 from journal.sealing import Sealer
-from journal.space import make_way, require_room
+from journal.space import make_way
 from journal.trees import check_trees
 from journal.vault import Vault
 from journal.verify import MAX_FINDINGS, Finding, ShouldStop, verify_in_child
 
 TAIL_RECORDS = 1024
 FIRST_EPOCH = 1
-_RESTORE = "Restore a backup from your copy of the state directory, or put back the file that belongs to this store."
+_RESTORE = f"{RESTORE_A_BACKUP} Or put back the file that belongs to this store."
 
 
 class Destroying(NamedTuple):
@@ -302,9 +294,10 @@ class Store:
         if self.epoch == FIRST_EPOCH or not seqs:
             return dict.fromkeys(seqs, self.epoch)
         wanted, found, epoch = set(seqs), dict[int, int](), FIRST_EPOCH
+        imported_seq = 0 if self.log.source is None else self.log.source.seq  # before it: openings of another store
         for chunk in self.log.chunks(1, seqs[-1], check=False):
             for record in chunk:
-                if isinstance(record.event, Opened | Restored):
+                if isinstance(record.event, Opened | Restored) and record.seq > imported_seq:
                     epoch = record.event.epoch
                 if record.seq in wanted:
                     found[record.seq] = epoch
@@ -348,13 +341,13 @@ def open_store(
 ) -> Store:
     """Open the store in `root`. Raises StoreAbsent, StoreLocked, DamagedStore, UnsafePath, StoreIO, WalkStopped."""
     state_dir = StateDir(root)
-    lock = _lock_checked(state_dir, existing=True)
+    lock = lock_checked(state_dir, existing=True)
     store = Store(state_dir, lock, readonly, walk)
     try:
         store.store_id = _read_format(state_dir)
         if not readonly:
             make_way(state_dir.root, state_dir.reserve_file)
-            _remove(state_dir.leftovers())
+            remove_leftovers(state_dir.leftovers())
         destroying = store.check(check_projections)
         if not readonly:
             store.begin(version, now_ms, destroying)
@@ -367,80 +360,7 @@ def open_store(
     return store
 
 
-def create_store(root: Path) -> bytes:
-    """Make a store in `root` (absent, or without one); its id. Raises CannotCreate, StoreLocked, StoreIO."""
-    require_room(root)
-    make_root(root)
-    state_dir = StateDir(root)
-    lock = _lock_checked(state_dir, existing=False)
-    try:
-        if state_dir.format_file.exists():
-            raise CannotCreate(f"{root} has a store")
-        if not new_path(state_dir.format_file).exists():
-            _make_parts(state_dir)
-        return _take_names(state_dir)
-    finally:
-        lock.release()
-
-
-def _make_parts(state_dir: StateDir) -> None:
-    """Everything under its `.new` name, FORMAT last."""
-    _refuse_remains(state_dir)
-    _remove(state_dir.leftovers())
-    store_id = os.urandom(STORE_ID_BYTES)
-    Vault.create(new_path(state_dir.vault_file), store_id).close()
-    env = Environment.open(new_path(state_dir.journal_dir), DATABASES, durable=True)
-    try:
-        Log.create(env, store_id)
-        env.sync()
-    finally:
-        env.close()
-    sync_directory(new_path(state_dir.journal_dir))
-    sync_directory(state_dir.root)
-    unfinished = new_path(new_path(state_dir.format_file))
-    write_synced(unfinished, format_line(store_id))
-    unfinished.rename(new_path(state_dir.format_file))
-    sync_directory(state_dir.root)
-
-
-def _take_names(state_dir: StateDir) -> bytes:
-    store_id = read_format(new_path(state_dir.format_file))
-    for path in (state_dir.vault_file, state_dir.journal_dir, state_dir.format_file):
-        if os.path.lexists(new_path(path)):
-            take_name(path)
-    return store_id
-
-
-def _refuse_remains(state_dir: StateDir) -> None:
-    """A store whose FORMAT is gone is damage, never an empty directory. Raises DamagedStore."""
-    remains = (state_dir.journal_dir, state_dir.vault_file, state_dir.head_file, state_dir.projections_dir)
-    there = [path.name for path in remains if os.path.lexists(path)]
-    if there:
-        raise DamagedStore("FORMAT", f"it is missing, but {', '.join(there)} exists", _RESTORE)
-
-
 def _read_format(state_dir: StateDir) -> bytes:
     if not os.path.lexists(state_dir.format_file) and not new_path(state_dir.format_file).exists():
-        _refuse_remains(state_dir)
+        refuse_remains(state_dir)
     return read_format(state_dir.format_file)
-
-
-def _lock_checked(state_dir: StateDir, existing: bool) -> StoreLock:
-    """The lock, taken on a directory whose names are safe."""
-    if not existing or state_dir.root.exists():
-        state_dir.check_safe()
-    lock = StoreLock.take(state_dir.lock_file)
-    try:
-        state_dir.check_safe()
-    except NoctuaryFault:
-        lock.release()
-        raise
-    return lock
-
-
-def _remove(leftovers: Iterable[Path]) -> None:
-    for path in leftovers:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()

@@ -28,7 +28,7 @@ from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
-from journal.errors import DamagedStore, StoreIO
+from journal.errors import RESTORE_A_BACKUP, DamagedStore, StoreIO
 from journal.preflight import Meta, check_data_file
 
 PAGES_CHECKED = 4096
@@ -74,7 +74,7 @@ def check_trees(path: Path, pages: int = PAGES_CHECKED) -> bool:
         finally:
             os.close(descriptor)
     except (_Wrong, struct.error, ValueError, IndexError) as error:
-        raise DamagedStore(name, str(error), "Restore a backup from your copy of the state directory.") from error
+        raise DamagedStore(name, str(error), RESTORE_A_BACKUP) from error
     except OSError as error:
         raise StoreIO(f"{name}: {error.strerror}") from error
 

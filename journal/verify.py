@@ -29,7 +29,7 @@ import msgspec
 
 from journal.destroying import destroyed_parts, is_destroying
 from journal.environment import DATA_FILE, Environment
-from journal.errors import DamagedRecord, DamagedStore, StoreIO
+from journal.errors import RESTORE_A_BACKUP, DamagedRecord, DamagedStore, StoreIO
 from journal.events import Opened, Purged, Restored, SealedPart, Vacuumed
 from journal.log import CHUNK_RECORDS, DATABASES, Log, MetaState, rows_from, sealed_key, stored_store_id
 from journal.preflight import check_data_file
@@ -50,7 +50,6 @@ MAX_FINDINGS = 1000
 POLL_S = 0.05
 PIN_TRIES = 16
 
-_RESTORE = "Restore a backup from your copy of the state directory."
 _CHILD = "--child"
 _TOLD_TO_END = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _KILLED = frozenset({signal.SIGKILL, *_TOLD_TO_END})  # by somebody, or for want of memory: damage does none of it
@@ -140,8 +139,9 @@ class _Walk:
         self.released: set[PartKey] = set()
         self.purges: set[int] = set()
         self.epoch = 0
+        self.imported_seq = 0 if log.source is None else log.source.seq  # openings up to there were another store's
 
-    def note(self, code: str, seq: int | None, what: str, action: str = _RESTORE) -> None:
+    def note(self, code: str, seq: int | None, what: str, action: str = RESTORE_A_BACKUP) -> None:
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(Finding(code, seq, what, action))
 
@@ -188,7 +188,7 @@ class _Walk:
             return
         if isinstance(event, Vacuumed):
             self.release(event.removed)
-        elif isinstance(event, Opened | Restored):
+        elif isinstance(event, Opened | Restored) and record.seq > self.imported_seq:
             self.epoch = event.epoch
         for part in getattr(event, "parts", ()):
             if part.owner_seq == record.seq and part.slot:
@@ -237,7 +237,7 @@ class _Walk:
             self.note("head", head.seq, "the newest record is not the head that was read at open")
         if self.epoch and self.epoch != state.epoch:
             self.note("state", None, f"epoch {state.epoch}, the records say {self.epoch}")
-        if max(state.owner_seq, state.opened_seq) > head.seq:
+        if max(state.owner_seq, state.opened_seq, self.imported_seq) > head.seq:
             self.note("state", None, "it names records that are ahead of the head")
         self.settle_purges()
 
@@ -260,7 +260,7 @@ def walk_log(
     try:
         pinned = _pin(log)
     except lmdb.Error as error:
-        return Verification(head, 0, (Finding("page_damaged", None, f"LMDB can't go on: {error}", _RESTORE),))
+        return Verification(head, 0, (Finding("page_damaged", None, f"LMDB can't go on: {error}", RESTORE_A_BACKUP),))
     last = pinned.head.seq if to_seq is None else min(to_seq, pinned.head.seq)
     walk = _Walk(log, from_seq, pinned)
     try:
@@ -312,7 +312,7 @@ def verify_state(state_dir: Path, should_stop: ShouldStop = never) -> Verificati
         check_data_file(path / DATA_FILE)
         env = Environment.open(path, DATABASES, durable=True, readonly=True)
     except DamagedStore as error:
-        return _single("journal_unreadable", str(error), _RESTORE)
+        return _single("journal_unreadable", str(error), RESTORE_A_BACKUP)
     try:
         with env.read() as txn:
             store_id = stored_store_id(txn, env.db("meta"))
@@ -320,7 +320,7 @@ def verify_state(state_dir: Path, should_stop: ShouldStop = never) -> Verificati
     except DamagedStore as error:
         return Verification(None, 0, (Finding("journal_damaged", error.seq, str(error), error.action),))
     except lmdb.Error as error:
-        return _single("page_damaged", f"LMDB can't go on: {error}", _RESTORE)
+        return _single("page_damaged", f"LMDB can't go on: {error}", RESTORE_A_BACKUP)
     finally:
         env.close()
 
@@ -368,7 +368,7 @@ def _ended_by(number: int) -> Verification:
     what = f"{name} ended the process that read the journal"
     if number in _KILLED:
         raise StoreIO(what)
-    return _single("child_died", what, _RESTORE)
+    return _single("child_died", what, RESTORE_A_BACKUP)
 
 
 def main(arguments: list[str]) -> int:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import stat
+import threading
 from pathlib import Path
 
-from journal.space import MARGIN_BYTES, MIB, Space, SpaceGuard, free_bytes, make_way
+import pytest
+
+from journal.errors import CannotCreate
+from journal.space import MARGIN_BYTES, MIB, Space, SpaceGuard, free_bytes, make_way, require_room
 
 HUGE = 1 << 62
 
@@ -18,6 +22,11 @@ def guard(tmp_path: Path, *, below: int = 0, writable: int = 0, reserve: int = M
         writable_from=writable,
         reserve_bytes=reserve,
     )
+
+
+def measured(watched: SpaceGuard) -> bool:
+    watched.measure()
+    return watched.read_only
 
 
 def test_with_room_the_store_takes_writes(tmp_path: Path) -> None:
@@ -37,11 +46,11 @@ def test_without_room_it_is_read_only_and_says_what_it_needs(tmp_path: Path) -> 
 
 def test_it_comes_back_only_above_the_higher_mark(tmp_path: Path) -> None:
     watched = guard(tmp_path, below=HUGE, writable=HUGE)
-    seen = [watched.read_only]
+    seen = [measured(watched)]
     watched._read_only_below = 0
-    seen.append(watched.read_only)
+    seen.append(measured(watched))
     watched._writable_from = 0
-    seen.append(watched.read_only)
+    seen.append(measured(watched))
     assert seen == [True, True, False], "in between there is room for the lower mark, not for the higher"
 
 
@@ -106,3 +115,39 @@ def test_a_reserve_that_was_given_up_does_not_count_as_free(tmp_path: Path) -> N
     assert isinstance(space, Space)
     assert space.free_bytes < 0
     assert not space.enough
+
+
+def test_whether_it_is_read_only_is_told_while_the_reserve_is_under_way(tmp_path: Path) -> None:
+    """Whoever asks is answered on the loop; making the reserve takes as long as the disk wants."""
+    watched = guard(tmp_path)
+
+    def ask() -> None:
+        watched.set_thresholds(1)
+        assert not watched.read_only
+
+    asked = threading.Thread(target=ask, daemon=True)
+    with watched._lock:
+        asked.start()
+        asked.join(10)
+        assert not asked.is_alive()
+
+
+def test_new_thresholds_count_from_the_next_measuring_on(tmp_path: Path) -> None:
+    watched = guard(tmp_path)
+    watched.set_thresholds(HUGE)
+    seen = [watched.read_only]
+    needed = [watched.measure().needed_bytes]
+    seen.append(watched.read_only)
+    watched.set_thresholds(1)
+    needed.append(watched.measure().needed_bytes)
+    seen.append(watched.read_only)
+    assert seen == [False, True, False]
+    assert needed == [HUGE, 2], "it comes back from twice the lower mark"
+    assert watched.read_only_below == 1
+
+
+@pytest.mark.parametrize("place", ["/proc/noctuary", "/proc/a/b"])
+def test_where_no_file_can_lie_no_store_can_be_made(place: str) -> None:
+    with pytest.raises(CannotCreate) as caught:
+        require_room(Path(place))
+    assert caught.value.exit_code == 73

@@ -15,13 +15,14 @@ from types import FrameType
 import msgspec
 import pytest
 
+from journal.creating import create_store
 from journal.errors import CannotCreate, DamagedStore, StoreAbsent, StoreIO, StoreLocked
 from journal.events import MemoryCreated, Opened, Purged, PurgeTarget, SealedPart
 from journal.keycheck import FEW_SLOTS, keyed_still
 from journal.log import sealed_key
 from journal.purges import read_purges
 from journal.record import Actor, Cause, Record, encode_body
-from journal.store import Store, create_store, open_store, purge_parts
+from journal.store import Store, open_store, purge_parts
 from journal.vault import SLOT_BYTES, SLOTS_OFFSET, SlotState, SlotUnreadable
 
 

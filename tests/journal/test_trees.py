@@ -10,9 +10,10 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from journal.creating import create_store
 from journal.errors import DamagedStore
 from journal.preflight import check_data_file
-from journal.store import create_store, open_store
+from journal.store import open_store
 from journal.trees import check_trees
 from tests.journal.making import append_memories, open_journal
 
