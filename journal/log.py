@@ -7,7 +7,8 @@
 | `meta` | a name, or a name and u64 big-endian | CRC-32C of key and body, u32 little-endian; body |
 
 Rows of `meta`: `store`, body store id; `state`, body msgpack array `MetaState`; `purge` + seq, no body,
-one for each record that destroys keys (`destroying.py`).
+one for each record that destroys keys (`destroying.py`); in a store that was imported, `source`, body msgpack
+array `Source`.
 
 Invariant: records, ciphertexts, and the state that speaks of them are written in one transaction, so the
 journal is at every moment complete up to its head. Records are only ever added; ciphertexts only leave
@@ -25,7 +26,7 @@ import msgspec
 from crc32c import crc32c
 
 from journal.environment import Environment
-from journal.errors import DamagedRecord, DamagedStore, ForeignStore, StoreIO
+from journal.errors import RESTORE_A_BACKUP, DamagedRecord, DamagedStore, ForeignStore, StoreIO
 from journal.record import (
     HEAD_BYTES,
     Head,
@@ -52,7 +53,7 @@ _SEALED_KEY = struct.Struct(">QB")
 _STORE = b"store"
 _STATE = b"state"
 _PURGE = b"purge"
-_RESTORE = "Restore a backup from your copy of the state directory."
+_SOURCE = b"source"
 
 
 class MetaState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -69,8 +70,19 @@ class MetaState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     opened_seq: int = 0
 
 
+class Source(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """Which journal an imported store was made from, and the place up to which: its first `seq` records are those of
+    that journal, sealed anew."""
+
+    store: bytes
+    epoch: int
+    seq: int
+    chain: bytes
+
+
 _ENCODE_STATE = msgspec.msgpack.Encoder().encode
 _DECODE_STATE = msgspec.msgpack.Decoder(MetaState).decode
+_DECODE_SOURCE = msgspec.msgpack.Decoder(Source).decode
 
 
 def sealed_key(owner_seq: int, part: int) -> bytes:
@@ -92,15 +104,18 @@ class Log:
             with env.read() as txn:
                 self._check_store(txn)
                 self._state = self._read_state(txn)
+                self._source = self._read_source(txn)
                 self._head = self._read_head(txn, self._state.epoch)
         except lmdb.Error as error:
-            raise DamagedStore("journal", str(error), _RESTORE) from error
+            raise DamagedStore("journal", str(error), RESTORE_A_BACKUP) from error
 
     @classmethod
-    def create(cls, env: Environment, store_id: bytes) -> Log:
+    def create(cls, env: Environment, store_id: bytes, source: Source | None = None) -> Log:
         """The log of a store that is being made: no record yet, epoch 1."""
+        rows = [(_STORE, store_id), (_STATE, _ENCODE_STATE(MetaState()))]
+        if source is not None:
+            rows.append((_SOURCE, _ENCODE_STATE(source)))
         with env.write() as txn:
-            rows = ((_STORE, store_id), (_STATE, _ENCODE_STATE(MetaState())))
             for key, body in rows:
                 if not txn.put(key, _meta_row(key, body), db=env.db("meta"), overwrite=False):
                     raise StoreIO("this journal was made before")
@@ -118,6 +133,11 @@ class Log:
     def state(self) -> MetaState:
         """The state of the newest commit."""
         return self._state
+
+    @property
+    def source(self) -> Source | None:
+        """Where an imported store came from; None for every other."""
+        return self._source
 
     def head(self) -> Head:
         """The head of the newest commit; before the first record its chain is the store id."""
@@ -255,14 +275,23 @@ class Log:
 
     def _check_store(self, txn: lmdb.Transaction) -> None:
         if stored_store_id(txn, self._meta) != self._store_id:
-            raise ForeignStore("journal", "its store id is not that of FORMAT", _RESTORE)
+            raise ForeignStore("journal", "its store id is not that of FORMAT", RESTORE_A_BACKUP)
 
     def _read_state(self, txn: lmdb.Transaction) -> MetaState:
         body = _meta_body(_STATE, _get(txn, self._meta, _STATE))
         try:
             return _DECODE_STATE(body)
         except msgspec.DecodeError as error:
-            raise DamagedStore("journal state", "it can't be decoded", _RESTORE) from error
+            raise DamagedStore("journal state", "it can't be decoded", RESTORE_A_BACKUP) from error
+
+    def _read_source(self, txn: lmdb.Transaction) -> Source | None:
+        value = _get(txn, self._meta, _SOURCE)
+        if value is None:
+            return None
+        try:
+            return _DECODE_SOURCE(_meta_body(_SOURCE, value))
+        except msgspec.DecodeError as error:
+            raise DamagedStore("journal row source", "it can't be decoded", RESTORE_A_BACKUP) from error
 
     def _read_head(self, txn: lmdb.Transaction, epoch: int) -> Head:
         entries = self._env.entries(txn, "records")
@@ -271,7 +300,9 @@ class Log:
                 return Head(epoch, 0, self._store_id)
             key, value = cast("tuple[bytes, bytes]", cursor.item())
         if len(key) != SEQ_KEY_BYTES or key_seq(key) != entries:
-            raise DamagedStore("journal", f"it has {entries} records, the last key is {key.hex()}", _RESTORE, entries)
+            raise DamagedStore(
+                "journal", f"it has {entries} records, the last key is {key.hex()}", RESTORE_A_BACKUP, entries
+            )
         chain, body = split_value(entries, value)
         decode_body(entries, body)
         return Head(epoch, entries, chain)
@@ -299,9 +330,9 @@ def _meta_row(key: bytes, body: bytes) -> bytes:
 
 def _meta_body(key: bytes, value: bytes | None) -> bytes:
     """The body of a row of `meta` whose CRC holds. Raises DamagedStore."""
-    name = key[:5].decode("ascii", "replace")
+    name = _PURGE.decode() if key.startswith(_PURGE) else key.decode("ascii", "replace")
     if value is None:
-        raise DamagedStore(f"journal row {name}", "it is missing", _RESTORE)
+        raise DamagedStore(f"journal row {name}", "it is missing", RESTORE_A_BACKUP)
     if len(value) < CRC_BYTES or _U32.unpack_from(value)[0] != crc32c(key + value[CRC_BYTES:]):
-        raise DamagedStore(f"journal row {name}", "its CRC does not hold", _RESTORE)
+        raise DamagedStore(f"journal row {name}", "its CRC does not hold", RESTORE_A_BACKUP)
     return value[CRC_BYTES:]

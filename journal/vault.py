@@ -44,7 +44,7 @@ from typing import NamedTuple
 import numpy as np
 from crc32c import crc32c
 
-from journal.errors import BadConfiguration, DamagedStore, ForeignStore, NoctuaryFault, StoreIO
+from journal.errors import RESTORE_A_BACKUP, BadConfiguration, DamagedStore, ForeignStore, NoctuaryFault, StoreIO
 from journal.slots import keyed_anew, rows_of, states
 
 SLOTS_OFFSET = 4096
@@ -112,8 +112,11 @@ class Vault:
         self._keys: list[bytes] = []  # b"": a slot that can't be handed out
 
     @classmethod
-    def create(cls, path: Path, store_id: bytes) -> Vault:
-        """A new vault with no slot keyed, on the disk when this returns. Raises StoreIO."""
+    def create(cls, path: Path, store_id: bytes, hash_key: bytes | None = None) -> Vault:
+        """A new vault with no slot keyed, on the disk when this returns; without `hash_key` with a fresh one.
+
+        Raises StoreIO.
+        """
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             descriptor = os.open(path, flags, FILE_MODE)
@@ -121,7 +124,7 @@ class Vault:
         except OSError as error:
             raise _failed(path, error) from error
         nonce = os.urandom(NONCE_BYTES)
-        header = _Header(1, store_id, os.urandom(KEY_BYTES), nonce, nonce)
+        header = _Header(1, store_id, hash_key or os.urandom(KEY_BYTES), nonce, nonce)
         vault = cls(path, descriptor, header, readonly=False)
         vault._write_header(header)
         return vault
@@ -196,6 +199,13 @@ class Vault:
             for index in np.flatnonzero(state_of != SlotState.KEYED):
                 found[first + int(index)] = SlotState(int(state_of[index]))
         return found
+
+    def raw(self, offset: int, size_bytes: int) -> bytes:
+        """The bytes of the file from `offset` on, for a copy of it. Raises StoreIO."""
+        try:
+            return os.pread(self._descriptor, size_bytes, offset)
+        except OSError as error:
+            raise _failed(self.path, error) from error
 
     def _read(self, slot: int) -> bytes:
         if slot <= 0:
@@ -382,9 +392,7 @@ def _decode_header(data: bytes) -> _Header | None:
 
 
 def _damaged(found: str) -> DamagedStore:
-    return DamagedStore(
-        "vault", found, "Restore a backup from your copy of the state directory: without its vault no text can be read."
-    )
+    return DamagedStore("vault", found, f"{RESTORE_A_BACKUP} Without its vault no text can be read.")
 
 
 def _failed(path: Path, error: OSError) -> StoreIO:

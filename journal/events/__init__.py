@@ -15,7 +15,8 @@ cohorts; 56-79 sleep and graph; 80-95 bookkeeping.
 
 from __future__ import annotations
 
-from typing import Union
+import re
+from typing import Union, get_args
 
 from journal.events.bookkeeping import Keyed, OperatorCrossed, Upgraded
 from journal.events.memories import (
@@ -133,10 +134,16 @@ AnyEvent = Union[
     Upgraded,
 ]
 
+EVENT_WORDS: dict[type, str] = {
+    event_type: re.sub(r"(?<!^)(?=[A-Z])", "_", event_type.__name__).lower() for event_type in get_args(AnyEvent)
+}
+"""What each event is called on the wire: `MemoryCreated` is `memory_created`."""
+
 HOUSEKEEPING: tuple[type, ...] = (Opened, Restored, Upgraded)
 """Events that no logical digest covers."""
 
 __all__ = [
+    "EVENT_WORDS",
     "HOUSEKEEPING",
     "AnyEvent",
     "BulkChanged",
