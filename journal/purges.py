@@ -9,43 +9,49 @@ next opened; a line that was cut short by a crash is passed over, and the next o
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 from crc32c import crc32c
+from msgspec import Meta
 
 from journal.errors import StoreIO
 from journal.events import Purged
 from journal.layout import FILE_MODE, sync_directory, write_all
 
+Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+
 
 class DirectedPart(msgspec.Struct, frozen=True, array_like=True):
     """A part to destroy, where the owner's record has that digest (32 hex digits)."""
 
-    owner_seq: int
-    part: int
-    slot: int
-    digest: str
+    owner_seq: Number
+    part: Number
+    slot: Number
+    digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
 
 
 class Directive(msgspec.Struct, frozen=True):
     """One PURGE. `store` and `chain` are hex digits."""
 
-    store: str
-    epoch: int
-    seq: int
-    chain: str
+    store: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
+    epoch: Number
+    seq: Number
+    chain: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     memories: tuple[tuple[int, int], ...]
     parts: tuple[DirectedPart, ...]
 
 
 class Purges(NamedTuple):
-    """What the file holds, and the numbers (from 1) of the lines that could not be read."""
+    """What the file holds, and the numbers (from 1) of the lines that could not be read. Those of them that a crash
+    doesn't explain are `lost_lines`: it cuts the last one short, and its whole is written again further down.
+    """
 
     directives: tuple[Directive, ...]
     damaged_lines: tuple[int, ...]
+    lost_lines: tuple[int, ...] = ()
 
 
 _ENCODE = msgspec.json.Encoder().encode
@@ -57,6 +63,14 @@ def directive(store_id: bytes, epoch: int, seq: int, chain: bytes, event: Purged
     parts = tuple(DirectedPart(p.owner_seq, p.part, p.slot, p.digest.hex()) for p in event.parts)
     memories = tuple((target.kind, target.id) for target in event.targets)
     return Directive(store_id.hex(), epoch, seq, chain.hex(), memories, parts)
+
+
+def merge_purges(path: Path, directives: Iterable[Directive]) -> None:
+    """Add those that the file lacks, each once. Raises StoreIO."""
+    wanted = dict.fromkeys(directives)
+    for known in read_purges(path).directives:
+        wanted.pop(known, None)
+    append_purges(path, wanted)
 
 
 def append_purges(path: Path, directives: Iterable[Directive]) -> None:
@@ -90,7 +104,9 @@ def read_purges(path: Path) -> Purges:
     except OSError as error:
         raise StoreIO(f"{path.name}: {error.strerror}") from error
     found: list[Directive] = []
-    damaged: list[int] = []
+    sound: list[bytes] = []
+    damaged: dict[int, bytes] = {}
+    last = 0
     for number, line in enumerate(data.split(b"\n"), start=1):
         checksum, _, body = line.partition(b" ")
         if not line:
@@ -99,6 +115,14 @@ def read_purges(path: Path) -> Purges:
             if checksum != b"%08x" % crc32c(body):
                 raise ValueError("its CRC does not hold")
             found.append(_DECODE(body))
+            sound.append(line)
+            last = number
         except ValueError:  # msgspec's errors are ValueErrors
-            damaged.append(number)
-    return Purges(tuple(found), tuple(damaged))
+            damaged[number] = line
+            last = number
+    lost = [number for number, line in damaged.items() if number != last and not any(map(_begins(line), sound))]
+    return Purges(tuple(found), tuple(damaged), tuple(lost))
+
+
+def _begins(cut_short: bytes) -> Callable[[bytes], bool]:
+    return lambda line: line.startswith(cut_short)

@@ -169,7 +169,7 @@ def drill(size_mb: int, text_bytes: int, forgets: int) -> Row:
         run = Filled(disk, Path(log.name), text_bytes)
         try:
             _through(run, forgets)
-        except (DaemonEnded, TimeoutError, noctuary.Unreachable) as error:
+        except (DaemonEnded, TimeoutError, noctuary.NoctuaryError) as error:
             print(error, run.daemon.logged()[-2000:], file=sys.stderr)
             run.row.exits += 1
         finally:

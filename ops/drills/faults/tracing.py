@@ -200,7 +200,7 @@ class TracedDaemon(DaemonProcess):
     def ended(self, within_s: float) -> int | None:
         """Its exit code after SIGTERM; None when it had to be killed."""
         assert self._process is not None
-        process, self._process = self._process, None
+        process = self._process
         process.send_signal(signal.SIGTERM)
         try:
             return process.wait(within_s)
@@ -208,6 +208,8 @@ class TracedDaemon(DaemonProcess):
             process.kill()
             process.wait()
             return None
+        finally:
+            self._ended()
 
     @property
     def running(self) -> bool:
