@@ -21,7 +21,7 @@ SLOT_GROUP = 64
 ACTOR, PRODUCER, TIME, SLOT = 1, 2, 3, 4
 
 KEY = struct.Struct(">BQI")
-_BOUNDS = struct.Struct("<qq")
+BOUNDS = struct.Struct("<qq")
 _SEQ = struct.Struct("<Q")
 
 
@@ -61,11 +61,11 @@ def _bound(state: State, at_ms: int, block: int) -> None:
     value = state.get(tables.BLOCKS, key)
     least = greatest = at_ms
     if value is not None:
-        least, greatest = _BOUNDS.unpack(rows.open_row(tables.BLOCKS, key, value))
+        least, greatest = BOUNDS.unpack(rows.open_row(tables.BLOCKS, key, value))
         if least <= at_ms <= greatest:
             return
         least, greatest = min(least, at_ms), max(greatest, at_ms)
-    state.put(tables.BLOCKS, key, rows.seal_row(key, _BOUNDS.pack(least, greatest)))
+    state.put(tables.BLOCKS, key, rows.seal_row(key, BOUNDS.pack(least, greatest)))
 
 
 def _own(state: State, group: int, seq: int) -> None:

@@ -1,4 +1,4 @@
-"""Header rows as columns: the 64-byte rows of partitions, read as one numpy array.
+"""Header rows as columns: the 64-byte rows of partitions as numpy arrays.
 
 `HEADER` is the byte table of `ops/docs/formats.md` as a dtype. A scan over a hundred thousand rows takes
 milliseconds; what it decides by is what the rows say, so it needs no content and no journal.
@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from journal.codes import Status
-from projections import rows, tables
-from projections.state import KEY32, State
+from projections import rows
 
 HEADER = np.dtype(
     [
@@ -27,6 +26,7 @@ HEADER = np.dtype(
 assert HEADER.itemsize == rows.HEADER_BYTES
 
 Columns = npt.NDArray[np.void]
+Mask = npt.NDArray[np.bool_]
 
 _MARK_STATUS = (
     (0x01, Status.SUPERSEDED),
@@ -38,21 +38,26 @@ _MARK_STATUS = (
 """The header's marks, from the status that gives way to the one that is shown before it (contract §4.6)."""
 
 
-def read_columns(state: State, partitions: Iterable[int]) -> Columns:
-    """The header rows of these partitions, in id order. Raises DamagedRow."""
-    pages = [
-        rows.open_row(tables.ROWS, key, value)
-        for partition in partitions
-        for key, value in state.prefix(tables.ROWS, KEY32.pack(partition))
-    ]
-    found = np.frombuffer(b"".join(pages), HEADER)
-    return found[np.argsort(found["tsid"], kind="stable")]
+def _status_table() -> npt.NDArray[np.uint8]:
+    """For each value of the marks byte the status that it shows."""
+    table = np.full(256, int(Status.ACTIVE), np.uint8)
+    for bit, status in _MARK_STATUS:
+        table[np.arange(256) & bit != 0] = int(status)
+    return table
+
+
+_STATUS_OF_MARKS = _status_table()
 
 
 def statuses(columns: Columns) -> npt.NDArray[np.uint8]:
     """The code of each row's status: the first that applies."""
-    found = np.full(len(columns), int(Status.ACTIVE), np.uint8)
-    for bit, status in _MARK_STATUS:
-        found[columns["marks"] & bit != 0] = int(status)
+    found: npt.NDArray[np.uint8] = _STATUS_OF_MARKS[columns["marks"]]
     found[columns["flags"] & rows.FLAG_PURGED != 0] = int(Status.PURGED)
     return found
+
+
+def codes_table(codes: Iterable[int]) -> Mask:
+    """For each value of a byte whether it is one of `codes`: indexing it is much faster than `np.isin`."""
+    table = np.zeros(256, np.bool_)
+    table[list(codes)] = True
+    return table

@@ -44,6 +44,10 @@ class Counters(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     entity: int = 0
     partition: int = 0
 
+    def highest(self, other: Counters) -> Counters:
+        """Of each series the higher number."""
+        return Counters(*(max(getattr(self, name), getattr(other, name)) for name in self.__struct_fields__))
+
     def copy(self) -> Counters:
         return Counters(*(getattr(self, name) for name in self.__struct_fields__))
 

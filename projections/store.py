@@ -3,18 +3,20 @@
 `meta` holds the row `watermark`: epoch u32, seq u64 (little-endian), chain 32 bytes, then msgpack of the
 counters, CRC-32C. It is written in the same transaction as the change sets it stands for.
 
-Not fsync'd per batch. The file `OPEN` (boot id, device, CRC) is made durable before the first write and
-unlinked after a full sync at a clean stop. Same boot: only the process died, and the pages are in the
-kernel: catch up from the watermark. Another boot: the directory is deleted unopened and folded afresh.
+Not fsync'd per batch: `trust.py` says when what lies there may be opened. The version of each projection's fold
+stands in `meta` too (`versions.py`): one that this code would fold in another way is folded anew, alone.
+
+An opened store can `adopt` the environment of another one that stands at the same record. Whoever reads meanwhile
+keeps the environment that they began with; it is closed when the last of them has gone.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import struct
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import cast
@@ -24,27 +26,33 @@ import msgspec
 
 from journal.environment import Environment
 from journal.errors import DamagedStore
+from journal.layout import sync_directory
 from journal.log import Log
 from journal.record import Head, Record
 from journal.trees import check_trees
-from projections import blocks, rows, tables
-from projections.fold import apply
+from projections import blocks, rows, tables, trust, versions
+from projections.fold import Fold, apply, fold_of
 from projections.state import Changes, Counters, State
 
 _WATERMARK = struct.Struct("<IQ32s")
 _WATERMARK_KEY = b"watermark"
-_OPEN_KEY = b"OPEN"
 _ENCODE = msgspec.msgpack.Encoder().encode
 _DECODE = msgspec.msgpack.Decoder(Counters).decode
 FOLD_CHUNK_RECORDS = 4096
 DIGEST_STEP_ENTRIES = 4096
 
+Progress = Callable[[int, int], None]
+"""Called with the record that is folded and the one to be reached. What it raises ends the fold."""
+
 
 class TxnSnapshot:
-    """A committed snapshot: one read transaction."""
+    """A committed snapshot: one read transaction. `head` is a record that it has folded: the newest, or one that was
+    so a moment before."""
 
-    def __init__(self, env: Environment, txn: lmdb.Transaction) -> None:
+    def __init__(self, env: Environment, txn: lmdb.Transaction, head: Head) -> None:
+        self.head = head
         self._txn = txn
+        self._meta = env.db(tables.META)
         self._handles = {database: env.db(database) for database in tables.DATABASES}
 
     def get(self, database: str, key: bytes) -> bytes | None:
@@ -66,15 +74,21 @@ class TxnSnapshot:
         except lmdb.Error as error:
             raise rows.DamagedRow(database) from error
 
+    def cursor(self, database: str) -> lmdb.Cursor:
+        """A cursor of this transaction, for many looks in key order."""
+        return self._txn.cursor(db=self._handles[database])
 
-def may_be_trusted(directory: Path, boot_id: bytes) -> bool:
-    """Whether what is there is of this boot, or of a clean stop. No page of it is read."""
-    return _trusted(directory, directory / "OPEN", boot_id)
+    def watermark_seq(self) -> int:
+        """The record that this very snapshot stands at; 0 when nothing was folded. Raises DamagedRow."""
+        value = self._txn.get(_WATERMARK_KEY, db=self._meta)
+        if value is None:
+            return 0
+        return int(_WATERMARK.unpack_from(rows.open_row(tables.META, _WATERMARK_KEY, bytes(value)))[1])
 
 
 def peek_watermark(directory: Path, boot_id: bytes) -> Head | None:
     """The watermark of projections that may be trusted, None when there are none. Writes nothing."""
-    if not directory.exists() or not _trusted(directory, directory / "OPEN", boot_id):
+    if not directory.exists() or not trust.may_be_trusted(directory, boot_id):
         return None
     try:
         return _read_watermark(directory)
@@ -86,7 +100,7 @@ def _read_watermark(directory: Path) -> Head | None:
     """The watermark in `directory`. Raises DamagedStore, DamagedRow."""
     check_trees(directory / "data.mdb")
     try:
-        env = Environment.open(directory, (*tables.DATABASES, tables.META), durable=False, readonly=True)
+        env = Environment.open(directory, (tables.META,), durable=False, readonly=True)
         try:
             with env.read() as txn:
                 value = txn.get(_WATERMARK_KEY, db=env.db(tables.META))
@@ -104,10 +118,11 @@ def check_watermark(directory: Path, boot_id: bytes, log: Log) -> None:
     """Raise DamagedStore when trusted projections are ahead of the journal, or come from another one."""
     found = peek_watermark(directory, boot_id)
     if found is not None:
-        _check_place(found, log)
+        check_place(found, log)
 
 
-def _check_place(found: Head, log: Log) -> None:
+def check_place(found: Head, log: Log) -> None:
+    """Raise DamagedStore when a watermark is ahead of the journal, or a place in another one."""
     head = log.head()
     if found.seq > head.seq:
         raise DamagedStore(
@@ -132,6 +147,7 @@ class ProjectionStore:
         self.env = env
         self._directory = directory
         self.damaged: set[str] = set()  # databases in which a damaged value was met
+        self.noticed = threading.Event()  # set when one is: for whoever heals it
         self._distrusted = False
         self.counters = counters
         self.head = head
@@ -140,24 +156,29 @@ class ProjectionStore:
     def open(cls, directory: Path, boot_id: bytes) -> ProjectionStore:
         """Open what is there if it can be trusted, else begin empty. Raises nothing for a bad watermark:
         an unreadable one means a rebuild."""
-        opened = directory / "OPEN"
         if os.path.lexists(directory) and peek_watermark(directory, boot_id) is None:
-            _remove(directory)
+            trust.remove(directory)
         directory.mkdir(mode=0o700, exist_ok=True)
-        _write_open(opened, boot_id)
+        trust.write_open(directory, boot_id)
         env = Environment.open(directory, (*tables.DATABASES, tables.META), durable=False)
+        return cls.of(env, directory)
+
+    @classmethod
+    def of(cls, env: Environment, directory: Path) -> ProjectionStore:
+        """What an opened environment holds. Raises DamagedRow for a watermark that doesn't hold."""
         store = cls(env, directory, Counters(), Head(0, 0, b""))
         store._load_watermark()
         return store
 
     @classmethod
     def open_readonly(cls, directory: Path, view: Path, boot_id: bytes, log: Log) -> ProjectionStore | None:
-        """What is there for reading, None when it can't be trusted. Nothing is written in `directory`: LMDB sees it
-        through a link in the new directory `view`, where its lock file comes to lie. The caller holds the store's lock.
+        """What is there for reading, None when it can't be trusted or is of another version. Nothing is written in
+        `directory`: LMDB sees it through a link in the new directory `view`, where its lock file comes to lie. The
+        caller holds the store's lock.
 
         Raises DamagedStore when the watermark is not a place in this journal.
         """
-        if not directory.exists() or not _trusted(directory, directory / "OPEN", boot_id):
+        if not directory.exists() or not trust.may_be_trusted(directory, boot_id):
             return None
         view.mkdir(mode=0o700)
         (view / "data.mdb").symlink_to((directory / "data.mdb").resolve())
@@ -167,10 +188,15 @@ class ProjectionStore:
             return None
         if found is None:
             return None
-        _check_place(found, log)
-        env = Environment.open(view, (*tables.DATABASES, tables.META), durable=False, readonly=True)
-        store = cls(env, view, Counters(), found)
-        store._load_watermark()
+        check_place(found, log)
+        try:
+            env = Environment.open(view, (*tables.DATABASES, tables.META), durable=False, readonly=True)
+        except DamagedStore:
+            return None  # a database is missing: another version
+        store = cls.of(env, view)
+        if store.stale():
+            env.close()
+            return None
         return store
 
     def _load_watermark(self) -> None:
@@ -186,11 +212,19 @@ class ProjectionStore:
     @contextmanager
     def snapshot(self) -> Iterator[TxnSnapshot]:
         """A read transaction on everything committed so far."""
-        with self.env.read() as txn:
-            yield TxnSnapshot(self.env, txn)
+        env, head = self.env, self.head  # the head first: the snapshot has all of it
+        with env.read() as txn:
+            yield TxnSnapshot(env, txn, head)
 
     def commit(self, changes: Changes, counters: Counters, head: Head) -> None:
         """Write a change set and its watermark in one transaction, one sorted put per database."""
+        stamped = () if self.head.seq else tables.VERSIONS
+        self._write(changes, counters, head, stamped)
+        self.counters = counters
+        self.head = head
+
+    def _write(self, changes: Changes, counters: Counters, head: Head, stamped: Collection[str]) -> None:
+        """One transaction; `stamped` are the projections whose first fold it completes."""
         self.env.grow_if_needed()
         with self.env.write() as txn:
             for database, changed in changes.items():
@@ -198,8 +232,7 @@ class ProjectionStore:
                     self._put(txn, database, changed)
             payload = _WATERMARK.pack(head.epoch, head.seq, head.chain) + _ENCODE(counters)
             txn.put(_WATERMARK_KEY, rows.seal_row(_WATERMARK_KEY, payload), db=self.env.db(tables.META))
-        self.counters = counters
-        self.head = head
+            versions.stamp(self.env, txn, stamped)
 
     def _put(self, txn: lmdb.Transaction, database: str, changed: dict[bytes, bytes | None]) -> None:
         handle = self.env.db(database)
@@ -212,30 +245,66 @@ class ProjectionStore:
                 if value is None:
                     txn.delete(key, db=handle)
 
-    def catch_up(self, log: Log, progress: Callable[[int, int], None] | None = None, to_seq: int | None = None) -> int:
+    def catch_up(self, log: Log, progress: Progress | None = None, to_seq: int | None = None) -> int:
         """Fold what the journal has beyond the watermark, up to `to_seq` if given; the number of records folded.
+        Projections of another version are folded anew first.
 
         Raises DamagedStore when the watermark is not a place in this journal.
         """
         target = log.head()
-        _check_place(self.head, log)
+        check_place(self.head, log)
+        stale = self.stale()
+        if stale:
+            self.fold_anew(log, stale, progress)
         folded = 0
         last_seq = target.seq if to_seq is None else min(to_seq, target.seq)
         for chunk in log.chunks(self.head.seq + 1, last_seq, FOLD_CHUNK_RECORDS):
-            chain = _chain_of(log, chunk[-1].seq)
-            self._fold_chunk(chunk, Head(target.epoch, chunk[-1].seq, chain))
+            changes, counters = self._folded(apply, chunk, self.counters, self.head)
+            head = Head(target.epoch, chunk[-1].seq, _chain_of(log, chunk[-1].seq))
+            self.commit(changes, counters, head)
             folded += len(chunk)
             if progress is not None:
                 progress(chunk[-1].seq, target.seq)
         return folded
 
-    def _fold_chunk(self, chunk: Iterable[Record], head: Head) -> None:
+    def stale(self) -> list[str]:
+        """The projections that `fold_anew` is needed for: of another version, or not folded to their end."""
+        if not self.head.seq:
+            return []
+        with self.env.read() as txn:
+            return versions.stale(self.env, txn)
+
+    def fold_anew(self, log: Log, projections: Collection[str], progress: Progress | None = None) -> None:
+        """Empty these projections, and fold them alone up to the watermark. The others keep what they have.
+
+        A crash in between leaves them stale. Raises DamagedRecord, StoreIO, and what `progress` raises.
+        """
+        self._empty(projections)
+        fold, counters = fold_of(projections), Counters()
+        last_seq = self.head.seq
+        for chunk in log.chunks(1, last_seq, FOLD_CHUNK_RECORDS):
+            before = Head(self.head.epoch, chunk[0].seq - 1, b"")
+            changes, counters = self._folded(fold, chunk, counters, before)
+            self.counters = self.counters.highest(counters)
+            done = chunk[-1].seq == last_seq
+            self._write(changes, self.counters, self.head, projections if done else ())
+            if progress is not None:
+                progress(chunk[-1].seq, last_seq)
+
+    def _empty(self, projections: Collection[str]) -> None:
+        with self.env.write() as txn:
+            versions.unstamp(self.env, txn, projections)
+            for name in projections:
+                for database in tables.PROJECTIONS[name]:
+                    txn.drop(self.env.db(database), delete=False)
+
+    def _folded(self, fold: Fold, chunk: list[Record], counters: Counters, head: Head) -> tuple[Changes, Counters]:
+        """What a fold makes of records behind `head`, over what is committed."""
         with self.snapshot() as snapshot:
-            state = State(snapshot, self.counters.copy(), self.head)
+            state = State(snapshot, counters.copy(), head)
             for record in chunk:
-                apply(state, record)
-            changes = state.finish()
-        self.commit(changes, state.counters, head)
+                fold(state, record)
+            return state.finish(), state.counters
 
     def digests(self) -> dict[str, str]:
         """BLAKE2b-128 over the entries of each projection, hex. Logical state only: no watermark."""
@@ -246,15 +315,16 @@ class ProjectionStore:
         raises ends it.
         """
         found: dict[str, str] = {}
-        with self.env.read() as txn:
-            value = txn.get(_WATERMARK_KEY, db=self.env.db(tables.META))
+        env = self.env
+        with env.read() as txn:
+            value = txn.get(_WATERMARK_KEY, db=env.db(tables.META))
             seq = 0
             if value is not None:
                 seq = _WATERMARK.unpack_from(rows.open_row(tables.META, _WATERMARK_KEY, bytes(value)))[1]
             for projection, databases in tables.PROJECTIONS.items():
                 digest = blake2b(digest_size=16)
                 for database in databases:
-                    with txn.cursor(db=self.env.db(database)) as cursor:
+                    with txn.cursor(db=env.db(database)) as cursor:
                         for count, (key, value) in enumerate(cursor):
                             if step is not None and count % DIGEST_STEP_ENTRIES == 0:
                                 step()
@@ -266,15 +336,33 @@ class ProjectionStore:
         return seq, found
 
     def note_damage(self, database: str) -> None:
-        """A value of `database` is damaged: the next open folds everything anew. Safe on any thread."""
+        """A value of `database` is damaged: unless it is healed before, the next open folds everything anew. Safe on
+        any thread."""
         if not self.damaged:
             self.distrust()
         self.damaged.add(database)
+        self.noticed.set()
 
     def distrust(self) -> None:
         """Mark what is there as not to be opened again: the next open folds from the journal."""
         self._distrusted = True
-        _write_open(self._directory / "OPEN", bytes(16))
+        with suppress(FileNotFoundError):  # what isn't there can't be opened
+            trust.write_distrust(self._directory)
+
+    def adopt(self, fresh: ProjectionStore, rebuilt: Collection[str]) -> None:
+        """Go on with what `fresh` holds: it stands at the same record, and its files lie in this store's directory by
+        now. To be called where batches are committed, between two of them. `rebuilt` is what was folded anew for it.
+        """
+        assert fresh.head == self.head, "not the same state"
+        fresh.env.path = self._directory
+        self.env, self.counters = fresh.env, fresh.counters
+        if set(rebuilt) == set(tables.PROJECTIONS):
+            self.damaged.clear()
+        else:
+            self.damaged.difference_update(*(tables.PROJECTIONS[name] for name in rebuilt))
+        self._distrusted = False
+        if self.damaged:
+            self.distrust()
 
     def close(self, clean: bool) -> None:
         """Close; a clean stop syncs everything, then takes OPEN away, unless what is there is distrusted."""
@@ -283,61 +371,11 @@ class ProjectionStore:
             self.env.sync()
         self.env.close()
         if keeps:
-            (self._directory / "OPEN").unlink(missing_ok=True)
-            _sync_directory(self._directory)
+            with suppress(FileNotFoundError):  # a swap that failed half way has left nothing there
+                trust.open_file(self._directory).unlink(missing_ok=True)
+                sync_directory(self._directory)
 
 
 def _chain_of(log: Log, seq: int) -> bytes:
     with log.env.read() as txn:
         return log.chain_of(txn, seq)
-
-
-def _trusted(directory: Path, opened: Path, boot_id: bytes) -> bool:
-    """Whether what is there may be opened: after a clean stop, or when only the process died."""
-    data, lock = directory / "data.mdb", directory / "lock.mdb"
-    if not _is_file(data) or (os.path.lexists(lock) and not _is_file(lock)):
-        return False
-    if not os.path.lexists(opened):
-        return True
-    return _is_file(opened) and opened.read_bytes() == _open_content(directory, boot_id)
-
-
-def _is_file(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
-
-
-def _remove(path: Path) -> None:
-    """Projections are disposable, whatever lies in their place. The data goes first, and durably: without OPEN
-    beside it, it would pass for that of a clean stop."""
-    if path.is_symlink() or not path.is_dir():
-        path.unlink()
-        return
-    data = path / "data.mdb"
-    if data.is_symlink() or data.is_file():
-        data.unlink()
-        _sync_directory(path)
-    shutil.rmtree(path)
-
-
-def _open_content(directory: Path, boot_id: bytes) -> bytes:
-    device = os.stat(directory).st_dev
-    return rows.seal_row(_OPEN_KEY, boot_id + device.to_bytes(8, "little"))
-
-
-def _write_open(path: Path, boot_id: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    try:
-        os.write(descriptor, _open_content(path.parent, boot_id))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    _sync_directory(path.parent)
-    _sync_directory(path.parent.parent)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

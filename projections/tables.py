@@ -8,10 +8,12 @@
 | sessions | `sessions` number u32 → session row; `session_ids` TSID u64 → number u32, CRC; `turns` session u32, turn u32 → TSID u64, CRC; `session_memories` session u32, TSID u64 → CRC |
 | names | `tenants` number u32 → msgpack, CRC; `producers` number u32 → msgpack, CRC; `entities` number u32 → msgpack, CRC |
 | texts | `texts` owner seq u64, TSID u64 → CRC (who shares a text part) |
+| usage | `usage` tenant u32 → records u64, content bytes i64, CRC |
 | blocks | `blocks` kind u8, id u64, block u32 → CRC or bounds, CRC (which 256-record blocks hold records of an actor, a producer, a time, a vault slot) |
 
 A projection reads and writes its own databases only, so that it can be folded alone: a partition counts its
-rows, and a row's place is that count, so both are one. Integers in keys are big-endian. `meta` holds the watermark and the counters.
+rows, and a row's place is that count, so both are one. Integers in keys are big-endian. `meta` holds the watermark
+with the counters, and of each projection the version of its fold.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ ENTITIES = "entities"
 PARTITIONS = "partitions"
 TEXTS = "texts"
 BLOCKS = "blocks"
+USAGE = "usage"
 META = "meta"
 
 PROJECTIONS: dict[str, tuple[str, ...]] = {
@@ -42,7 +45,12 @@ PROJECTIONS: dict[str, tuple[str, ...]] = {
     "names": (TENANTS, PRODUCERS, ENTITIES),
     "texts": (TEXTS,),
     "blocks": (BLOCKS,),
+    "usage": (USAGE,),
 }
+
+VERSIONS: dict[str, int] = dict.fromkeys(PROJECTIONS, 1)
+"""By projection, the version of its fold. Whoever changes what a fold makes of a record raises that one: it alone is
+folded anew when the store is next opened."""
 
 DATABASES: tuple[str, ...] = tuple(db for dbs in PROJECTIONS.values() for db in dbs)
 """Every database that a fold writes."""

@@ -5,6 +5,8 @@ From the projections and the sealed names. A purged name is passed over: nothing
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from journal import events
 from journal.codes import Part, PartitionState
 from journal.errors import DamagedRecord, PartUnreadable
@@ -17,14 +19,22 @@ from projections.livesessions import LEASE_MS
 from projections.store import ProjectionStore, TxnSnapshot
 from projections.workingset import NO_DEFAULTS, SessionDefaults, WorkingSet, entity_hash, session_hash
 
+STEP_NAMES = 64
+Step = Callable[[], None]
+"""Called between a few names; what it raises ends the warming."""
 
-def warm(known: WorkingSet, store: Store, projections: ProjectionStore, now_ms: int) -> None:
-    """Fill `known` from what is at rest. Raises DamagedRow."""
+
+def nothing() -> None:
+    """The step of whoever wants to hear of none."""
+
+
+def warm(known: WorkingSet, store: Store, projections: ProjectionStore, now_ms: int, step: Step = nothing) -> None:
+    """Fill `known` from what is at rest. Raises DamagedRow, and what `step` raises."""
     with projections.snapshot() as snapshot:
         _tenants(known, snapshot)
         _producers(known, snapshot)
         _partitions(known, snapshot)
-        _Sealed(known, store, snapshot, now_ms).load()
+        _Sealed(known, store, snapshot, now_ms).load(step)
 
 
 def _tenants(known: WorkingSet, snapshot: TxnSnapshot) -> None:
@@ -62,13 +72,17 @@ class _Sealed:
         self._hash_key = store.vault.hash_key
         self._with_model = {number for stamp, number in known.producers.items() if stamp[2] is not None}
 
-    def load(self) -> None:
+    def load(self, step: Step) -> None:
         with self._store.env.read() as txn:
             self._txn = txn
-            for key, value in self._snapshot.prefix(tables.SESSIONS, b""):
+            for count, (key, value) in enumerate(self._snapshot.prefix(tables.SESSIONS, b"")):
+                if count % STEP_NAMES == 0:
+                    step()
                 row = rows.unpack_session(key, value)
                 self._session(int.from_bytes(key, "big"), row)
-            for key, value in self._snapshot.prefix(tables.ENTITIES, b""):
+            for count, (key, value) in enumerate(self._snapshot.prefix(tables.ENTITIES, b"")):
+                if count % STEP_NAMES == 0:
+                    step()
                 entity = names.unpack_entity(key, value)
                 self._entity(int.from_bytes(key, "big"), entity)
 

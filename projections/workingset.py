@@ -11,9 +11,12 @@ from typing import NamedTuple
 
 from journal.events import SealedPart
 from journal.sealing import keyed_hash
+from projections import tables
+from projections.header_columns import HeaderColumns
 from projections.livesessions import LiveSessions
 from projections.names import TenantRow
 from projections.recent import Recent
+from projections.state import Changes
 
 ProducerKey = tuple[int, str | None, str | None, str | None, str | None]
 SessionKey = tuple[int, str, bytes]  # (tenant, agent, keyed hash of the key)
@@ -57,7 +60,9 @@ NO_DEFAULTS = SessionDefaults(0, False, None, None)
 class WorkingSet:
     """One level of names; `pending` is another, above it."""
 
-    def __init__(self) -> None:
+    def __init__(self, columns: HeaderColumns | None = None) -> None:
+        self.columns = columns  # of the lowest level only
+        self.blooms: dict[int, int] = {}  # of memories that were written and are not in the columns yet
         self.tenant_numbers: dict[str, int] = {}
         self.tenants: dict[int, TenantRow] = {}
         self.producers: dict[ProducerKey, int] = {}
@@ -81,6 +86,12 @@ class WorkingSet:
                     self.texts[key] = value
             elif added:
                 getattr(self, name).update(added)
+
+    def folded(self, seq: int, changes: Changes) -> None:
+        """A batch that ends with record `seq` stands in the projections: the columns follow."""
+        blooms, self.blooms = self.blooms, {}
+        if self.columns is not None:
+            self.columns.publish(seq, changes[tables.ROWS], blooms)
 
     def take_over(self, pending: WorkingSet) -> None:
         """`publish` for the lowest level, after the journal commit."""

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import ModuleType
 
 import pytest
 
 from journal.record import Head, Record
-from projections import blocks, edges, idempotency, memories, names, partitions, sessions, tables, texts
+from projections import tables
+from projections.fold import EVERY_RECORD, ROOMS, fold_of
 from projections.state import Counters, State
 from tests.model.opened import OpenedService
 
 NOW_MS = 1_790_000_000_000
-ROOMS: dict[str, tuple[ModuleType, ...]] = {
-    "memories": (partitions, memories),
-    "edges": (edges,),
-    "idempotency": (idempotency,),
-    "sessions": (sessions,),
-    "names": (names,),
-    "texts": (texts,),
-    "blocks": (blocks,),
-}
 
 
 class Fenced:
@@ -60,19 +51,16 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
 
 
 def test_every_projection_has_rooms() -> None:
-    assert set(ROOMS) == set(tables.PROJECTIONS)
+    assert {*ROOMS, *EVERY_RECORD} == set(tables.PROJECTIONS)
 
 
-@pytest.mark.parametrize("projection", list(ROOMS))
+@pytest.mark.parametrize("projection", list(tables.PROJECTIONS))
 def test_it_touches_only_what_is_its_own(projection: str, records: list[Record]) -> None:
     snapshot = Fenced()
     state = State(snapshot, Counters(), Head(1, 0, b""))
+    fold = fold_of([projection])
     for record in records:
-        for room in ROOMS[projection]:
-            if room is blocks:
-                blocks.fold(state, record)
-            elif type(record.event) in room.FOLDS:
-                room.FOLDS[type(record.event)](state, record, record.event)
+        fold(state, record)
     changed = {database for database, changes in state.finish().items() if changes}
     own = set(tables.PROJECTIONS[projection])
     assert changed and changed <= own

@@ -1,0 +1,83 @@
+"""What was known of one memory at a moment: its row, folded from its own records up to then.
+
+The fold is the one that keeps the projections, over a state in which nothing exists yet. Records that touch a memory
+speak of others too (a source that is forgotten flags what was made from it): those are blanks, which take whatever is
+folded into them and are dropped.
+
+Order is the sequence number, and a clock may have been set back: what was known at T is everything up to the last
+record that was written at T or before, so always a state that the memory really was in. A clock that was ahead for a
+while hides nothing for ever, and nothing that was decided on an earlier record is seen without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from journal.record import Head, Record
+from projections import partitions
+from projections.fold import fold_of
+from projections.partitions import PartitionRow
+from projections.rows import HEADER_BYTES, ROWS_PER_PAGE, MemoryRow
+from projections.state import Counters, State
+
+_FOLD = fold_of(("memories",))
+_BLANK = MemoryRow._make((0,) * len(MemoryRow._fields))
+"""Any other memory: in a partition that no memory has, at offset 0."""
+
+
+class _Nothing:
+    """A snapshot of a store in which nothing was written yet."""
+
+    def get(self, database: str, key: bytes) -> bytes | None:
+        return None
+
+    def prefix(self, database: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter(())
+
+
+class _Alone(State):
+    """The state of one memory, `tsid`; all others are blanks."""
+
+    def __init__(self, tsid: int) -> None:
+        super().__init__(_Nothing(), Counters(), Head(0, 0, b""))
+        self._tsid = tsid
+        self._stand_in(_BLANK.partition)
+        self.pages[_BLANK.partition, 0] = bytearray(ROWS_PER_PAGE * HEADER_BYTES)
+
+    def begin_in(self, partition: int) -> None:
+        """The partition that the memory is created in; its rows are counted from there."""
+        self._stand_in(partition)
+
+    def memory(self, tsid: int) -> MemoryRow | None:
+        row = super().memory(tsid)
+        return _BLANK if row is None and tsid != self._tsid else row
+
+    def _stand_in(self, number: int) -> None:
+        partitions.store(self, number, PartitionRow(0, 0, None, 0, None, 0, 0, 0, 0))
+
+
+def known_records(records: Sequence[Record], at_ms: int) -> Sequence[Record]:
+    """Of a memory's records, in order, those known at `at_ms`: all up to the last one written then or before."""
+    for count in range(len(records), 0, -1):
+        if records[count - 1].at_ms <= at_ms:
+            return records[:count]
+    return ()
+
+
+def known_at(records: Sequence[Record], row: MemoryRow, tsid: int, at_ms: int) -> MemoryRow | None:
+    """The row of memory `tsid` as it was at `at_ms`, None when it was not yet written.
+
+    `records` are the one that created it and all that touched it, in order; `row` is the present one, which says where
+    its header row lies. Raises DamagedRow for nothing: the state it folds into is new.
+    """
+    return folded(known_records(records, at_ms), row, tsid)
+
+
+def folded(records: Iterable[Record], row: MemoryRow, tsid: int) -> MemoryRow | None:
+    """The row that these records make; where it lies is what `row` says."""
+    state = _Alone(tsid)
+    state.begin_in(row.partition)
+    for record in records:
+        _FOLD(state, record)
+    found = state.memory(tsid)
+    return None if found is None else found._replace(offset=row.offset)
