@@ -7,17 +7,29 @@ the write that broke it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from daemon.commands.building import Building
 from daemon.view import View
-from journal.events import SealedPart
+from journal.codes import Part
+from journal.events import MemoryCreated, SealedPart
 from journal.log import MetaState, sealed_key
 from journal.record import Actor, Cause, Head, Record, encode_body
 from journal.store import Store
 from projections.fold import apply
 from projections.state import State
+from projections.tag_blooms import NONE, bloom_in
 from projections.workingset import WorkingSet
+
+
+def _bloom(plain: Iterable[tuple[int, bytes]]) -> int:
+    """The Bloom of the tags of a memory, from the parts that are about to be sealed."""
+    for part, plaintext in plain:
+        if part == Part.PARTICULARS:
+            return bloom_in(plaintext)
+    return NONE
 
 
 class Content:
@@ -60,6 +72,8 @@ class Admission:
             tenant = building.tenant
             record = Record(seq, now_ms, tenant, actor, cause, event)
             self._content.records[seq] = record
+            if type(event) is MemoryCreated:
+                self.pending.blooms[event.id] = _bloom(draft.plain)
             self.bodies.append(encode_body(record))
             apply(self.state, record)
             seq += 1

@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from daemon.caller import Caller
+from daemon.feed import Feed
 from daemon.refusal import Refused
 
 Outcome = msgspec.Struct | dict[str, Any] | Refused
+Found = Outcome | Feed
+"""What a question finds. A feed is what `subscribe` finds: the connection answers its result, and begins to send."""
 
 
 class Call(NamedTuple):

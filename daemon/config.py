@@ -11,8 +11,11 @@
 | half_line_s | number | 30 | seconds | 0.1..3600 |
 | stuck_client_s | number | 30 | seconds | 0.1..3600 |
 | stop_within_s | number | 2 | seconds | 0.1..3600 |
+| copy_every_records | integer | 250000 | records, 0: never | 0..10^12 |
+| read_only_below_bytes | integer | 16 MiB | bytes | 1 MiB..1 TiB |
 
-`[[peer]]` has uid or group, tenant, role, and reads, writes, grants. An unknown key is an error.
+`[[peer]]` has uid or group, tenant, role, and reads, writes, grants. `[[tenant]]` has name and max_bytes. An unknown
+key is an error.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from journal.errors import BadConfiguration
 
 Seconds = Annotated[float, Meta(ge=0.1, le=3600.0)]
 PREFIX = "NOCTUARY_"
+DISK_MIN, DISK_MAX = 1 << 20, 1 << 40
 _NOT_SETTINGS = frozenset({"NOCTUARY_CONFIG", "NOCTUARY_TENANT"})  # for clients, and where the file is
 
 
@@ -46,6 +50,13 @@ class PeerTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     reads: list[TenantName] = []
     writes: list[TenantName] = []
     grants: list[Literal["content", "purge", "export"]] = []
+
+
+class TenantTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`max_bytes` bounds what the tenant may keep: 512 a record, and the lengths of all sealed texts."""
+
+    name: TenantName
+    max_bytes: Annotated[int, Meta(ge=1, le=1 << 60)]
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,7 +71,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     half_line_s: Seconds = 30.0
     stuck_client_s: Seconds = 30.0
     stop_within_s: Seconds = 2.0
+    copy_every_records: Annotated[int, Meta(ge=0, le=10**12)] = 250_000
+    read_only_below_bytes: Annotated[int, Meta(ge=DISK_MIN, le=DISK_MAX)] = 16 << 20
     peer: list[PeerTable] = []
+    tenant: list[TenantTable] = []
     sources: dict[str, str] = {}
 
     @property
@@ -68,12 +82,19 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return tuple(_entry(table) for table in self.peer)
 
     @property
+    def max_bytes(self) -> dict[str, int]:
+        """The bound of each tenant that has one, by name."""
+        return {table.name: table.max_bytes for table in self.tenant}
+
+    @property
     def socket_gid(self) -> int | None:
         return None if self.socket_group is None else _gid("socket_group", self.socket_group)
 
 
 KEYS = tuple(name for name in Config.__struct_fields__ if name != "sources")
-RELOADABLE = frozenset({"peer"})
+RELOADABLE = frozenset({"peer", "tenant", "log_level", "half_line_s", "stuck_client_s", "read_only_below_bytes"})
+TABLES = frozenset({"peer", "tenant"})
+"""Keys that only the file can give."""
 
 
 def default_state(environ: Mapping[str, str]) -> str:
@@ -157,6 +178,8 @@ def _check(config: Config) -> None:
     except (KeyError, ValueError, OSError):
         raise BadConfiguration("configuration: zone is no IANA zone") from None
     _ = config.peers, config.socket_gid
+    if len(config.max_bytes) != len(config.tenant):
+        raise BadConfiguration("configuration: a tenant has more than one [[tenant]]")
 
 
 def _entry(table: PeerTable) -> PeerEntry:

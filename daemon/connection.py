@@ -5,6 +5,8 @@ for the writes that were sent before it. With 1024 requests or 16 MiB of them in
 reading, and goes on when answers have left. A client that leaves a line half-sent, or doesn't take its answers,
 is dropped by the server's sweep. It holds up nobody else: a turn on the loop takes a bounded number of lines,
 few reads of one connection run at a time, and none is begun while answers pile up.
+
+`cancel` waits for nothing: it is answered as soon as its line is read. Whoever is gone has cancelled all questions.
 """
 
 from __future__ import annotations
@@ -13,52 +15,34 @@ import asyncio
 from collections import deque
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any
 
 from daemon import limits
-from daemon.call import Call, Outcome
+from daemon.call import Call, Found, Outcome
 from daemon.caller import Caller
-from daemon.peers import Credentials, Peers, check_access, read_credentials
+from daemon.counting import UNKNOWN_VERB
+from daemon.feed import Feed
+from daemon.hosting import Host, WaitingRead
+from daemon.listening import is_hung_up
+from daemon.peers import Credentials, check_access, read_credentials
+from daemon.questions import Question, Questions
 from daemon.refusal import Reason, Refused
+from daemon.subscription import Subscription, Subscriptions
 from daemon.wire.answer import encode_answer
-from daemon.wire.params import HelloParams
+from daemon.wire.exchange_results import CancelResult
+from daemon.wire.params import CancelParams, HelloParams
 from daemon.wire.request import Rejected, Request, RequestId, decode_request
 from journal.codes import Via
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 WRITE_BUFFER_BYTES = 1024 * 1024
+SUBSCRIBED_BUFFER_BYTES = 256 * 1024
+"""What waits for a subscriber to take it, before nothing more is read for it."""
 LINES_A_TURN = 4
 READS_AT_ONCE = 4
 READS_A_TURN = 4
 """How many brief reads are answered at once, before others have their turn."""
 REQUEST_OVERHEAD_BYTES = 1024
 """About what a request costs beside its line."""
-
-
-class WaitingRead(NamedTuple):
-    """A read that goes once write `after` of its connection is answered."""
-
-    after: int
-    request: Request
-    caller: Caller
-    size_bytes: int
-
-
-class Host(Protocol):
-    """What a connection needs of its server."""
-
-    peers: Peers
-
-    def submit(self, call: Call) -> None: ...
-    def read(self, request: Request, caller: Caller, reply: Callable[[Outcome], None]) -> bool: ...
-    def admit(self, size_bytes: int) -> bool: ...
-    def settle(self, size_bytes: int) -> None: ...
-    def failed(self, verb: str, error: Exception) -> Refused: ...
-    def soon(self, what: Callable[[], None]) -> None: ...
-    def joined(self, connection: Connection) -> None: ...
-    def left(self, connection: Connection) -> None: ...
 
 
 class Connection(asyncio.Protocol):
@@ -85,6 +69,8 @@ class Connection(asyncio.Protocol):
         self._writes_settled = 0
         self._settled_ahead: set[int] = set()
         self._waiting_reads: deque[WaitingRead] = deque()
+        self._questions = Questions()
+        self._subscriptions = Subscriptions()
         self._reads_running = 0
         self._half_since: float | None = None
         self._choked = False
@@ -106,6 +92,8 @@ class Connection(asyncio.Protocol):
         for read in self._waiting_reads:
             self._host.settle(read.size_bytes)
         self._waiting_reads.clear()
+        self._questions.cancel_all()
+        self._subscriptions.drop_all()
         self._buffer.clear()
         self._host.left(self)
 
@@ -128,25 +116,29 @@ class Connection(asyncio.Protocol):
         self._choked = False
         self._start_reads()
         self._work()
+        if self._subscriptions:
+            self._host.takes_again()
 
     # --- the server's side ---
 
     def flush(self) -> None:
         """Everything that was answered since, in one write; then go on with what waits."""
+        self._write_out()
         transport = self._transport
-        if transport is None:
-            return
-        if self._out:
-            answers = b"".join(self._out)
-            self._written_bytes += len(answers)
-            transport.write(answers)
-            self._out.clear()
-        if self._in_flight:
+        if transport is None or self._in_flight:
             return
         if self._ended and not self._buffer:
+            self._subscriptions.drop_all()
             transport.close()
         elif self._discarding and not transport.is_closing():
             transport.write_eof()
+
+    def _write_out(self) -> None:
+        if self._out and self._transport is not None:
+            lines = b"".join(self._out)
+            self._out.clear()
+            self._written_bytes += len(lines)
+            self._transport.write(lines)
 
     def resume(self) -> None:
         """After answers have left: take the lines that waited."""
@@ -179,6 +171,13 @@ class Connection(asyncio.Protocol):
         self._taken_bytes = taken
         return "not_reading" if now - self._unsent_since > stuck_s else None
 
+    def is_gone(self) -> bool:
+        """Whether nobody is there any more for the questions that are asked: the end of the input alone doesn't say
+        so, for whoever has no more to send may wait for answers."""
+        if not self._ended or self._buffer or not self._questions or self._transport is None:
+            return False
+        return is_hung_up(self._transport.get_extra_info("socket"))
+
     @property
     def held_bytes(self) -> int:
         """What waits here for the client: the rest of its line, and that it takes its answers."""
@@ -188,6 +187,30 @@ class Connection(asyncio.Protocol):
     def drop(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+    # --- its subscriptions' side ---
+
+    def takes_more(self) -> bool:
+        """Whether it takes what comes unasked."""
+        return self._transport is not None and not self._choked and not self._transport.is_closing()
+
+    def push(self, lines: bytes) -> None:
+        self._out.append(lines)
+        self._write_out()
+
+    def rights(self) -> Caller:
+        """What the client may do now. Raises Refused."""
+        peers = self._host.peers
+        if self._generation != peers.generation:
+            self._generation = peers.generation
+            self._caller = peers.caller(self._credentials, self._via)
+        if self._caller is None:
+            raise Refused(Reason.DENIED, "this user is not known here")
+        return self._caller
+
+    def subscription_ended(self, subscription: Subscription) -> None:
+        self._subscriptions.remove(subscription)
+        self._host.unfollow(subscription)
 
     # --- lines ---
 
@@ -270,16 +293,23 @@ class Connection(asyncio.Protocol):
 
     def _take(self, line: bytes) -> None:
         request_id: RequestId | None = None
+        verb = UNKNOWN_VERB
         try:
             request = decode_request(line)
-            request_id = request.id
-            caller = self._rights()
+            request_id, verb = request.id, request.verb.name
+            caller = self.rights()
             check_access(request.verb, request.params, caller)
+            if isinstance(request.params, CancelParams):
+                self._host.counts.read(verb, 0.0)
+                self._out.append(encode_answer(request.id, self._cancel(request.params.request)))
+                return
             if not self._host.admit(size_bytes := len(line) + REQUEST_OVERHEAD_BYTES):
                 raise Refused(Reason.OVERLOADED, "too many requests are in flight", retry_after_ms=100)
         except Rejected as rejected:
+            self._host.counts.refuse(verb, rejected.refused.reason)
             self._out.append(encode_answer(rejected.id, rejected.refused))
         except Refused as refused:
+            self._host.counts.refuse(verb, refused.reason)
             self._out.append(encode_answer(request_id, refused))
         except Exception as error:
             self._out.append(encode_answer(request_id, self._host.failed("a line", error)))
@@ -296,8 +326,19 @@ class Connection(asyncio.Protocol):
             reply = partial(self._answer_write, self._writes_sent, request.id, size_bytes)
             self._host.submit(Call(request.verb.name, request.params, caller, reply, size_bytes))
         else:
-            self._waiting_reads.append(WaitingRead(self._writes_sent, request, caller, size_bytes))
+            question = self._questions.begin(request, self._host, self._note)
+            self._waiting_reads.append(WaitingRead(self._writes_sent, request, caller, size_bytes, question))
             self._start_reads()
+
+    def _cancel(self, request_id: RequestId) -> CancelResult:
+        """What is being written can't be taken back; what isn't there any more was answered already."""
+        ended = self._subscriptions.cancel(request_id)
+        return CancelResult(cancelled=self._questions.cancel(request_id) or ended)
+
+    def _note(self, line: bytes) -> None:
+        """Notes don't pile up: a client that has something to take gets none."""
+        if not self._out and self._transport is not None and not self._transport.get_write_buffer_size():
+            self.push(line)
 
     def _start_reads(self) -> None:
         waiting = self._waiting_reads
@@ -311,8 +352,8 @@ class Connection(asyncio.Protocol):
                 return
             read = waiting.popleft()
             self._reads_running += 1
-            reply = partial(self._answer_read, read.request.id, read.size_bytes)
-            if self._host.read(read.request, read.caller, reply):
+            reply = partial(self._answer_read, read.question, read.size_bytes)
+            if self._host.read(read.request, read.caller, read.question.asking, reply):
                 answered += 1
                 self.flush()  # so that a client which doesn't take its answers is noticed
 
@@ -320,15 +361,6 @@ class Connection(asyncio.Protocol):
         self._reads_soon = False
         self._start_reads()
         self.flush()
-
-    def _rights(self) -> Caller:
-        peers = self._host.peers
-        if self._generation != peers.generation:
-            self._generation = peers.generation
-            self._caller = peers.caller(self._credentials, self._via)
-        if self._caller is None:
-            raise Refused(Reason.DENIED, "this user is not known here")
-        return self._caller
 
     def _declare(self, via: str, caller: Caller) -> Caller:
         self._via = Via[via.upper()]
@@ -347,9 +379,26 @@ class Connection(asyncio.Protocol):
             answer = encode_answer(request_id, self._host.failed("an answer", error))
         self._out.append(answer)
 
-    def _answer_read(self, request_id: RequestId, size_bytes: int, outcome: Outcome) -> None:
+    def _answer_read(self, question: Question, size_bytes: int, found: Found) -> None:
         self._reads_running -= 1
-        self._answer(request_id, size_bytes, outcome)
+        self._questions.end(question)
+        outcome = self._subscribe(question, found) if isinstance(found, Feed) else found
+        self._answer(question.id, size_bytes, outcome)
+
+    def _subscribe(self, question: Question, feed: Feed) -> Outcome:
+        """Its first notification comes on a later turn of the loop: behind the answer."""
+        if self._transport is None:
+            return feed.result
+        subscription = Subscription(question.id, feed, self)
+        try:
+            question.asking.check()
+            self._subscriptions.check_room(question.id)
+            self._host.follow(subscription)
+        except Refused as refused:
+            return refused
+        self._subscriptions.add(subscription)
+        self._transport.set_write_buffer_limits(high=SUBSCRIBED_BUFFER_BYTES)
+        return feed.result
 
     def _answer_write(self, number: int, request_id: RequestId, size_bytes: int, outcome: Outcome) -> None:
         self._answer(request_id, size_bytes, outcome)

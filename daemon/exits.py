@@ -18,3 +18,4 @@ class Exit(IntEnum):
     UNAVAILABLE = 75
     DENIED = 77
     CONFIGURATION = 78
+    INTERRUPTED = 130

@@ -23,6 +23,9 @@ from journal.verify import Finding
 from projections.rows import DamagedRow
 from projections.store import ProjectionStore
 
+RETRY_MS = 1000
+"""A fold of a small store takes less; a large one costs whoever met the damage some tries."""
+
 log = structlog.get_logger("failures")
 
 
@@ -39,8 +42,8 @@ def refusal_of(verb: str, error: Exception) -> Refused:
     if isinstance(error, DamagedRow):
         log.error("projection_damaged", database=error.database, verb=verb)
         return Refused(
-            Reason.DAMAGED, "a projection is damaged here; it is folded anew when the daemon starts again",
-            projection=error.database,
+            Reason.DAMAGED, "a projection is damaged here; it is being folded anew, ask again",
+            projection=error.database, retry_after_ms=RETRY_MS,
         )  # fmt: skip
     if isinstance(error, DamagedStore | PartUnreadable):
         log.error("journal_damaged", seq=error.seq, verb=verb)

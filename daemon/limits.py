@@ -52,6 +52,12 @@ LIST_MAX: Final = 1000
 TRACE_DEPTH_DEFAULT: Final = 20
 TRACE_DEPTH_MAX: Final = 1000
 AUDIT_HEADS: Final = 64
+PATH: Final = 4096
+"""Of a path that an operator names."""
+SUBSCRIPTIONS: Final = 8
+"""Of one connection, at a time."""
+MARK_EVERY_MS: Final = 15_000
+"""How often a subscriber without records hears that its connection lives."""
 COMPACT_TEXT: Final = 200
 IMPORTANCE_MIN: Final = 0.05
 IMPORTANCE_MAX: Final = 10.0
@@ -83,6 +89,7 @@ def told_limits() -> dict[str, int]:
         "pipelined": PIPELINED,
         "pipelined_bytes": PIPELINED_BYTES,
         "connections": CONNECTIONS,
+        "subscriptions": SUBSCRIPTIONS,
         "limit": LIST_MAX,
         "limit_default": LIST_DEFAULT,
         "depth": TRACE_DEPTH_MAX,

@@ -58,6 +58,9 @@ class Lines:
     """Where log lines go. A log that can't be written (its reader has gone, its disk is full) never stops what
     is logged about: the line is lost, and counted in the next one that can be written."""
 
+    lost_ever = 0
+    """Of all that were made: `metrics` tells it."""
+
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lost = 0
@@ -75,6 +78,7 @@ class Lines:
                 self._stream.flush()
             except (OSError, ValueError):
                 self._lost += 1
+                Lines.lost_ever += 1
             else:
                 self._lost = 0
 
@@ -94,3 +98,8 @@ def configure_logs(level: str = "info", stream: TextIO | None = None) -> None:
         logger_factory=Lines(stream if stream is not None else sys.stderr),
         cache_logger_on_first_use=False,
     )
+
+
+def set_log_level(level: str) -> None:
+    """From now on log from `level` on, to where it is logged now."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]))

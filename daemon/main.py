@@ -19,37 +19,35 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import structlog
 
-from daemon.call import Call
-from daemon.caller import Caller
-from daemon.config import KEYS, RELOADABLE, Config, load_config
+from daemon.config import Config, load_config
+from daemon.counting import Counts
 from daemon.exits import Exit
 from daemon.failures import log_failure, log_what_nobody_catches
+from daemon.front import Front
+from daemon.listening import bind_listener, check_socket_path, name_of, passed_listener
 from daemon.logs import configure_logs
 from daemon.moment import Moment, system_clock_ms
-from daemon.opening import open_journal, open_projections
-from daemon.peers import Peers
+from daemon.notifying import Notifier
+from daemon.opening import open_journal, open_served
 from daemon.reads.operator import Operator
-from daemon.refusal import Reason, Refused
-from daemon.server import Server, bind_listener, check_socket_path, passed_listener
+from daemon.reloading import Reloading
+from daemon.scrubbing import scrub_in_child
+from daemon.server import Server
 from daemon.service import Service
+from daemon.supervising import Supervision
+from daemon.tending import Tending
 from daemon.wire.results import RecoveryOut
 from journal.errors import NoctuaryFault
+from journal.space import SpaceGuard
 from journal.store import Store
 from journal.verify import WalkStopped
-from projections.rows import DamagedRow
-from projections.scrub import INLINE_ENTRIES, entries
 from projections.store import ProjectionStore
-from projections.tables import DATABASES
 
 VERSION = "0.1.0"
 WATCH_S = 0.2
-FOLDING_RETRY_MS = 500
-DEADLY_DAMAGE = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE})
-"""What a page that is none does to who reads it; any other signal came from outside."""
 SWITCH_INTERVAL_S = 0.0005
 """A question waits for the interpreter behind the writer's batch at most about this long, not Python's 5 ms."""
 HEAD_EVERY_S = 600.0
@@ -59,58 +57,35 @@ _PR_SET_DUMPABLE = 4
 log = structlog.get_logger("daemon")
 
 
-class Front:
-    """What the socket sees: the daemon's own answers from the start, the service once it is there."""
-
-    def __init__(self, operator: Operator) -> None:
-        self._operator = operator
-        self._service: Service | None = None
-
-    def begin(self, service: Service, recovery: RecoveryOut) -> None:
-        """From now on everything is answered."""
-        self._operator.begin(service, recovery)
-        self._service = service
-
-    def submit(self, call: Call) -> None:
-        self._serving().submit(call)
-
-    def read(self, method: str, params: Any, caller: Caller, budget: int | None = None) -> Any:
-        if method in Operator.METHODS:
-            return self._operator.read(method, params, caller)
-        return self._serving().read(method, params, caller, budget)
-
-    def folding(self, seq: int, to_seq: int) -> None:
-        """How far the fold is."""
-        self._operator.folding(seq, to_seq)
-
-    def _serving(self) -> Service:
-        if self._service is None:
-            raise Refused(
-                Reason.UNAVAILABLE, "the projections are being folded from the journal",
-                retry_after_ms=FOLDING_RETRY_MS,
-            )  # fmt: skip
-        return self._service
-
-
 class Stopped(Exception):
     """The daemon was told to stop while it folded."""
 
 
 class Daemon:
-    """One run of the daemon. `reload` makes the configuration anew at SIGHUP."""
+    """One run of the daemon. `load` makes the configuration anew at SIGHUP."""
 
-    def __init__(self, config: Config, reload: Callable[[], Config], check_all: bool) -> None:
+    def __init__(self, config: Config, load: Callable[[], Config], check_all: bool) -> None:
         self._check_all = check_all
         self._config = config
-        self._reload_config = reload
-        self._peers = Peers(config.peers)
+        self._reloading = Reloading(config, load)
+        self._counts = Counts()
         self._stop = asyncio.Event()
+        self._supervision = Supervision(Notifier(), self._reloading, self._stop)
 
     async def run(self) -> int:
         """Serve until told to stop; the exit code. Raises NoctuaryFault."""
-        config = self._config
         log_what_nobody_catches(asyncio.get_running_loop())
         self._handle_signals()
+        supervising = asyncio.create_task(self._supervision.run())
+        supervising.add_done_callback(_log_its_failure)
+        try:
+            return await self._open_and_serve()
+        finally:
+            supervising.cancel()
+            self._supervision.close()
+
+    async def _open_and_serve(self) -> int:
+        config = self._config
         passed = passed_listener()
         if passed is None:
             check_socket_path(Path(config.socket))
@@ -124,15 +99,20 @@ class Daemon:
         try:
             clean = await self._listen(store, passed)
         finally:
+            self._supervision.closing()
             store.close(clean)
         return Exit.OK if clean else Exit.IO_ERROR
 
     async def _listen(self, store: Store, passed: socket.socket | None) -> bool:
         """Answer on the socket from here on; whether all ended well."""
-        config = self._config
-        server = Server(self._peers, config.half_line_s, config.stuck_client_s)
-        where = config.socket if passed is None else str(passed.getsockname())
-        front = Front(Operator(store, VERSION, where))
+        following = self._reloading
+        config = following.config
+        server = Server(following.peers, config.half_line_s, config.stuck_client_s, counts=self._counts)
+        following.server = server
+        where = config.socket if passed is None else name_of(passed)
+        operator = Operator(store, VERSION, where, self._counts)
+        self._supervision.folding(operator)
+        front = Front(operator, self._counts)
         listener = passed or bind_listener(Path(config.socket), config.socket_gid)
         own = None if passed else os.stat(config.socket)
         await server.start(listener, front)
@@ -153,33 +133,36 @@ class Daemon:
         try:
             clean = await self._serve(service, recovery, server, front)
         finally:
+            self._supervision.closing()
             service.projections.close(clean)
         return clean
 
     def _make_service(self, store: Store, server: Server, front: Front) -> tuple[Service, RecoveryOut]:
-        """Fold, and warm what decides writes. Damaged values are folded anew, once. Raises Stopped."""
-        try:
-            return self._opened(store, server, front)
-        except DamagedRow as damage:
-            log.warning("folding_anew", database=damage.database)
-        return self._opened(store, server, front)
+        """Fold, and warm what decides writes. Raises Stopped."""
 
-    def _opened(self, store: Store, server: Server, front: Front) -> tuple[Service, RecoveryOut]:
         def progress(seq: int, to_seq: int) -> None:
             front.folding(seq, to_seq)
-            if self._stop.is_set():
-                raise Stopped
+            self._check_going_on()
 
-        config = self._config
-        projections, recovery = open_projections(store, progress)
-        moment = Moment(system_clock_ms, config.zone)
-        try:
-            return Service(store, projections, moment, server.deliver, config.node), recovery
-        except BaseException as error:
-            if isinstance(error, DamagedRow):
-                projections.distrust()
-            projections.close(False)
-            raise
+        def served(projections: ProjectionStore) -> Service:
+            moment = Moment(system_clock_ms, self._config.zone)
+            return Service(
+                store, projections, moment, server.deliver, self._config.node,
+                self._space(store), self._counts, self._reloading.quotas, self._check_going_on,
+            )  # fmt: skip
+
+        return open_served(store, served, progress)
+
+    def _check_going_on(self) -> None:
+        """Raises Stopped when it is to end."""
+        if self._stop.is_set():
+            raise Stopped
+
+    def _space(self, store: Store) -> SpaceGuard:
+        space = SpaceGuard(store.dir.root, store.dir.reserve_file)
+        self._reloading.space = space  # first: a reload between the two is not lost
+        space.set_thresholds(self._reloading.config.read_only_below_bytes)
+        return space
 
     async def _serve(self, service: Service, recovery: RecoveryOut, server: Server, front: Front) -> bool:
         service.start()
@@ -188,12 +171,17 @@ class Daemon:
         front.begin(service, recovery)
         log.info("ready", pid=os.getpid(), version=VERSION)
         _log_head(service.store)
-        scrubbing = asyncio.create_task(_scrub_in_child(service.projections, recovery))
+        self._counts.folded_at_start = recovery.to_seq - recovery.from_seq + 1
+        self._supervision.serving(service)
+        scrubbing = asyncio.create_task(scrub_in_child(service.projections, recovery))
+        tending = Tending(service, self._config.copy_every_records)
+        tending.start()
         try:
             await self._until_stopped(service)
         finally:
             service.end_long_reads()
             scrubbing.cancel()
+            await asyncio.to_thread(tending.stop)
             await server.stop(self._config.stop_within_s)
             service.stop()
         clean = service.writer.failed is None
@@ -207,8 +195,8 @@ class Daemon:
             if time.monotonic() - noted >= HEAD_EVERY_S:
                 noted = time.monotonic()
                 _log_head(service.store)
-                service.store.env.check_readers()
-                service.projections.env.check_readers()
+                freed = service.store.env.check_readers() + service.projections.env.check_readers()
+                self._counts.free_readers(freed)
             if time.monotonic() - measured >= SPACE_EVERY_S:
                 await asyncio.to_thread(service.space.watch)  # the reserve's fsync is not for this thread
                 measured = time.monotonic()
@@ -229,44 +217,12 @@ class Daemon:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop)
-        signal.signal(signal.SIGHUP, lambda _number, _frame: loop.call_soon_threadsafe(self._reload))
-
-    def _reload(self) -> None:
-        """Peers count at once, for open connections too; of the rest is said that it needs a restart."""
-        try:
-            config = self._reload_config()
-        except NoctuaryFault as fault:
-            log.error("reload_failed", reason=fault.reason)
-            return
-        self._peers.replace(config.peers)
-        log.info("reloaded", peers=len(config.peers))
-        for key in KEYS:
-            if key not in RELOADABLE and getattr(config, key) != getattr(self._config, key):
-                log.warning("needs_restart", key=key)
+        signal.signal(signal.SIGHUP, lambda _number, _frame: loop.call_soon_threadsafe(self._supervision.reload))
 
 
-async def _scrub_in_child(projections: ProjectionStore, recovery: RecoveryOut) -> None:
-    """Have every value of projections that were not folded just now checked, when that was too many at open."""
-    if recovery.rebuilt or entries(projections.env) <= INLINE_ENTRIES:
-        return
-    command = (sys.executable, "-m", "projections.scrub", str(projections.env.path.resolve()))
-    child = await asyncio.create_subprocess_exec(
-        *command, cwd=Path(__file__).resolve().parents[1], stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
-    try:
-        told, _ = await child.communicate()
-    except asyncio.CancelledError:
-        child.kill()
-        await child.wait()
-        raise
-    if child.returncode == Exit.OK:
-        log.info("scrubbed", code=0)
-        return
-    database = told.decode("ascii", "replace").strip()
-    log.error("scrub", database=database, exit_code=child.returncode)
-    if child.returncode == Exit.DAMAGED or -(child.returncode or 0) in DEADLY_DAMAGE:
-        projections.note_damage(database if database in DATABASES else "projections")
+def _log_its_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log_failure("uncaught", error)
 
 
 def _log_head(store: Store) -> None:

@@ -2,7 +2,7 @@
 
 The loop's thread decodes, checks and encodes; writes run on the writer's thread, reads on a few threads of
 a pool; an audit, which can take a minute, has a thread to itself. A batch of answers crosses to the loop once
-and costs each connection one write.
+and costs each connection one write. It also wakes the subscriptions (`feeder.py`).
 
 What clients can make it hold is bounded: connections by the files the process may open, requests in flight and
 what waits in buffers by bytes over all connections. Who comes beyond that is told `overloaded`.
@@ -11,47 +11,42 @@ what waits in buffers by bytes over all connections. Who comes beyond that is to
 from __future__ import annotations
 
 import asyncio
-import os
-import resource
 import socket
-import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
 
 from daemon import limits
-from daemon.call import Call, Outcome
+from daemon.asking import Asking, Tell
+from daemon.call import Call, Found, Outcome
 from daemon.caller import Caller
 from daemon.connection import Connection, connection_of
-from daemon.exits import Exit
+from daemon.counting import Counts
 from daemon.failures import refusal_of
+from daemon.feeder import Feeder
+from daemon.listening import CONNECTIONS_MIN, room_for_connections
 from daemon.peers import Peers
 from daemon.reads.reading import NotBrief
 from daemon.refusal import Reason, Refused
+from daemon.subscription import Subscription
 from daemon.wire.answer import encode_answer
 from daemon.wire.request import Request
-from journal.errors import BadConfiguration, NoctuaryFault
 
-SOCKET_MODE = 0o660
-SOCKET_PATH_BYTES = 107
 SWEEP_S = 1.0
 STOPPING_SWEEP_S = 0.25
 STOPPING_STUCK_S = 1.0
 """How long a client that takes no answers holds up the end."""
 READ_THREADS = 2
-OWN_POOLS = {"audit": 1, "list": 2}
-"""Verbs that may look at everything, with the threads they have: others never wait behind them."""
+OWN_POOLS = {("audit",): 1, ("list",): 2, ("records",): 1, ("subscribe",): 1, ("backup", "rebuild"): 2}
+"""Verbs that may look at everything, with the threads they have: others never wait behind them. A second backup or
+rebuild is told that there is one."""
 BACKLOG = 1024
 ACCEPTS_A_TURN = 64
 ACCEPT_AGAIN_S = 0.5
-FILES_KEPT = 64
-"""Descriptors that are never given to clients: the store's, the log's, those of an audit."""
-CONNECTIONS_MIN = 8
-_FIRST_PASSED_FD = 3
 
 log = structlog.get_logger("server")
 
@@ -64,7 +59,10 @@ class Answers(Protocol):
     """What the server needs of the service."""
 
     def submit(self, call: Call) -> None: ...
-    def read(self, method: str, params: Any, caller: Caller, budget: int | None = None) -> Any: ...
+    def asking(self, tell: Tell | None = None) -> Asking: ...
+    def read(
+        self, method: str, params: Any, caller: Caller, budget: int | None = None, asking: Asking | None = None
+    ) -> Any: ...
 
 
 class Server:
@@ -77,8 +75,11 @@ class Server:
         stuck_s: float = 30.0,
         in_flight_bytes: int = limits.IN_FLIGHT_BYTES,
         held_bytes: int = limits.HELD_BYTES,
+        mark_every_s: float = limits.MARK_EVERY_MS / 1000,
+        counts: Counts | None = None,
     ) -> None:
         self.peers = peers
+        self.counts = counts or Counts()
         self._half_line_s = half_line_s
         self._stuck_s = stuck_s
         self._may_be_in_flight_bytes = in_flight_bytes
@@ -88,7 +89,11 @@ class Server:
         self._joining: set[asyncio.Task[None]] = set()
         self._room = CONNECTIONS_MIN
         self._pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
-        self._own_pools = {verb: ThreadPoolExecutor(many, thread_name_prefix=verb) for verb, many in OWN_POOLS.items()}
+        self._own_pools: dict[str, ThreadPoolExecutor] = {}
+        for verbs, many in OWN_POOLS.items():
+            pool = ThreadPoolExecutor(many, thread_name_prefix=verbs[0])
+            self._own_pools.update(dict.fromkeys(verbs, pool))
+        self._feeder = Feeder(self.cross, mark_every_s)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listener: socket.socket | None = None
         self._sweep: asyncio.TimerHandle | None = None
@@ -114,6 +119,7 @@ class Server:
         self._stop_listening()
         if self._joining:
             await asyncio.wait(self._joining)
+        self._feeder.end_all(_stopping())
         for connection in list(self._connections):
             connection.stop_reading()
         self._drop_overdue()
@@ -126,6 +132,12 @@ class Server:
             self._sweep.cancel()
         for pool in (self._pool, *self._own_pools.values()):
             pool.shutdown(wait=True, cancel_futures=True)
+        self._feeder.stop()
+
+    def set_patience(self, half_line_s: float, stuck_s: float) -> None:
+        """How long clients may leave lines half sent and answers untaken, from now on."""
+        self._half_line_s = half_line_s
+        self._stuck_s = min(stuck_s, STOPPING_STUCK_S) if self._stopping else stuck_s
 
     # --- who comes ---
 
@@ -180,19 +192,23 @@ class Server:
         except Exception as error:
             call.reply(refusal_of(call.method, error))
 
-    def read(self, request: Request, caller: Caller, reply: Callable[[Outcome], None]) -> bool:
+    def asking(self, tell: Tell | None) -> Asking:
+        assert self._service is not None
+        return self._service.asking(tell)
+
+    def read(self, request: Request, caller: Caller, asking: Asking, reply: Callable[[Found], None]) -> bool:
         """Answer a question: at once (True) when it is brief, because handing it over would cost more than it does."""
         looks = BRIEF_LOOKS.get(request.verb.name)
         if looks is not None:
             try:
-                outcome = self._outcome(request, caller, looks)
+                outcome = self._outcome(request, caller, asking, looks)
             except NotBrief:
                 pass
             else:
                 reply(outcome)
                 return True
         pool = self._own_pools.get(request.verb.name, self._pool)
-        pool.submit(self._read, request, caller, reply)
+        pool.submit(self._read, request, caller, asking, reply)
         return False
 
     def admit(self, size_bytes: int) -> bool:
@@ -213,14 +229,35 @@ class Server:
         assert self._loop is not None
         self._loop.call_soon(what)
 
+    def follow(self, subscription: Subscription) -> None:
+        """From the loop's next turn on it is given what it wants. Raises Refused."""
+        if self._stopping:
+            raise _stopping()
+        self._feeder.check_room()
+        self.soon(partial(self._follow, subscription))
+
+    def _follow(self, subscription: Subscription) -> None:
+        self._feeder.add(subscription)
+        self.counts.subscriptions = len(self._feeder)
+
+    def unfollow(self, subscription: Subscription) -> None:
+        self._feeder.remove(subscription)
+        self.counts.subscriptions = len(self._feeder)
+
+    def takes_again(self) -> None:
+        """A connection with subscriptions took what it had."""
+        self._feeder.wake()
+
     def joined(self, connection: Connection) -> None:
         self._connections.add(connection)
+        self.counts.connections = len(self._connections)
         self._empty.clear()
         if self._stopping:
             connection.drop()
 
     def left(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self.counts.connections = len(self._connections)
         if not self._connections:
             self._empty.set()
 
@@ -228,29 +265,35 @@ class Server:
 
     def deliver(self, answers: list[tuple[Call, Outcome]]) -> None:
         """The outcomes of a batch of writes, from the writer's thread."""
-        self._cross([(call.reply, outcome) for call, outcome in answers])
+        self.cross(partial(self._reply_batch, [(call.reply, outcome) for call, outcome in answers]))
 
-    def _read(self, request: Request, caller: Caller, reply: Callable[[Outcome], None]) -> None:
-        self._cross([(reply, self._outcome(request, caller))])
+    def _reply_batch(self, answers: Sequence[tuple[Callable[[Any], None], Outcome]]) -> None:
+        _reply_all(answers)
+        self._feeder.committed()
 
-    def _outcome(self, request: Request, caller: Caller, budget: int | None = None) -> Outcome:
+    def _read(self, request: Request, caller: Caller, asking: Asking, reply: Callable[[Found], None]) -> None:
+        self.cross(partial(_reply_all, [(reply, self._outcome(request, caller, asking))]))
+
+    def _outcome(self, request: Request, caller: Caller, asking: Asking, budget: int | None = None) -> Found:
         """Raises NotBrief."""
         assert self._service is not None
         try:
-            outcome: Outcome = self._service.read(request.verb.name, request.params, caller, budget)
+            asking.check()  # it may have waited for long
+            found: Found = self._service.read(request.verb.name, request.params, caller, budget, asking)
         except Refused as refused:
             return refused
         except NotBrief:
             raise
         except Exception as error:
             return refusal_of(request.verb.name, error)
-        return outcome
+        return found
 
-    def _cross(self, answers: list[tuple[Callable[[Outcome], None], Outcome]]) -> None:
+    def cross(self, what: Callable[[], None]) -> None:
+        """Have it done on the loop's thread, from any other."""
         assert self._loop is not None
         # A loop that is closed has no clients left to tell.
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(_reply_all, answers)
+            self._loop.call_soon_threadsafe(what)
 
     def _drop_overdue(self) -> None:
         assert self._loop is not None
@@ -259,10 +302,14 @@ class Server:
         now = self._loop.time()
         for connection in list(self._connections):
             why = connection.overdue(now, self._half_line_s, self._stuck_s)
-            if why is not None:
+            if connection.is_gone():
                 connection.drop()
+            elif why is not None:
+                connection.drop()
+                self.counts.drop(why)
                 log.warning("client_dropped", why=why)
         self._drop_greediest()
+        self._feeder.check_rights()
         self._sweep = self._loop.call_later(STOPPING_SWEEP_S if self._stopping else SWEEP_S, self._drop_overdue)
 
     def _drop_greediest(self) -> None:
@@ -275,11 +322,12 @@ class Server:
             if total_bytes <= self._may_be_held_bytes // 2:
                 return
             connection.drop()
+            self.counts.drop("holds_too_much")
             log.warning("client_dropped", why="holds_too_much", held_bytes=held[connection])
             total_bytes -= held[connection]
 
 
-def _reply_all(answers: list[tuple[Callable[[Outcome], None], Outcome]]) -> None:
+def _reply_all(answers: Sequence[tuple[Callable[[Any], None], Found]]) -> None:
     touched: dict[Connection, None] = {}
     for reply, outcome in answers:
         reply(outcome)
@@ -288,89 +336,12 @@ def _reply_all(answers: list[tuple[Callable[[Outcome], None], Outcome]]) -> None
         connection.resume()
 
 
+def _stopping() -> Refused:
+    return Refused(Reason.UNAVAILABLE, "the daemon stops", retry_after_ms=1000)
+
+
 def _turn_away(client: socket.socket) -> None:
     """Say why, then close. A new socket has room for one line."""
     refused = Refused(Reason.OVERLOADED, "too many connections", retry_after_ms=1000)
     with client, suppress(OSError):
         client.send(encode_answer(None, refused))
-
-
-def room_for_connections() -> int:
-    """How many connections the process may hold, having asked for as many files as it may have."""
-    wanted = limits.CONNECTIONS + FILES_KEPT
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    files = wanted if soft == resource.RLIM_INFINITY else min(soft, wanted)
-    return max(CONNECTIONS_MIN, files - FILES_KEPT)
-
-
-def passed_listener() -> socket.socket | None:
-    """The listening socket that systemd passed to this process, if it did."""
-    if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS", "0") == "0":
-        return None
-    if os.environ["LISTEN_FDS"] != "1":
-        raise BadConfiguration("exactly one socket can be passed")
-    os.set_inheritable(_FIRST_PASSED_FD, False)
-    return socket.socket(fileno=_FIRST_PASSED_FD)
-
-
-class SocketInUse(NoctuaryFault):
-    """Another daemon, of another store, listens at this path."""
-
-    reason = "unavailable"
-    exit_code = Exit.UNAVAILABLE
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"another daemon serves at {path}: give --socket, or stop it")
-
-
-def _is_served(path: Path) -> bool:
-    """Whether somebody listens there. A socket whose daemon was killed refuses."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(os.fspath(path))
-        except ConnectionRefusedError:
-            return False
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return True  # its queue is full, or it isn't ours to ask
-    return True
-
-
-def check_socket_path(path: Path) -> None:
-    """Whether a listener can be had there, before anything is written for it. Raises BadConfiguration, SocketInUse."""
-    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
-        raise BadConfiguration(f"the path of the socket is over {SOCKET_PATH_BYTES} bytes")
-    try:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise BadConfiguration("something that is no socket lies at the path of the socket")
-    except FileNotFoundError:
-        return
-    if _is_served(path):
-        raise SocketInUse(path)
-
-
-def bind_listener(path: Path, gid: int | None) -> socket.socket:
-    """A listening socket at `path`, mode 0660. Only call with the store's lock held: what lies there is
-    unlinked."""
-    check_socket_path(path)
-    if not path.parent.is_dir():
-        path.parent.mkdir(mode=0o700 if gid is None else 0o750, parents=True, exist_ok=True)
-        if gid is not None:
-            os.chown(path.parent, -1, gid)
-            path.parent.chmod(0o750)
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        listener.bind(os.fspath(path))
-    finally:
-        os.umask(before)
-    if gid is not None:
-        os.chown(path, -1, gid)
-    path.chmod(SOCKET_MODE)
-    return listener

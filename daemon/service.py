@@ -7,28 +7,36 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import msgspec
 
+from daemon import backup, feed, rebuilding
+from daemon.asking import Asking, Tell
 from daemon.call import Call, Deliver
 from daemon.caller import Caller
 from daemon.commands.table import PreparedWrite, prepare
+from daemon.counting import Counts
 from daemon.failures import note_damage, refusal_of
 from daemon.moment import Moment
 from daemon.prepare import UNSET, invalid
-from daemon.reads import audit, lineage, listing, memories, sessions
+from daemon.quotas import Quotas
+from daemon.reads import audit, history, lineage, listing, memories, records, sessions
 from daemon.reads.reading import Reading, reading
 from daemon.refusal import Reason, Refused
+from daemon.waiting import Job
 from daemon.wire.verbs import VERBS
-from daemon.writer import Job, Writer
+from daemon.writer import Writer
 from journal.codes import CallerRole
 from journal.errors import DamagedRecord, PartUnreadable
 from journal.space import SpaceGuard
 from journal.store import Store
+from projections.filling import Filling
+from projections.header_columns import HeaderColumns
 from projections.rows import DamagedRow
 from projections.store import ProjectionStore
-from projections.warming import warm
+from projections.warming import Step, nothing, warm
 from projections.workingset import WorkingSet
 
 BYTES_A_MEMORY = 8192
@@ -40,6 +48,7 @@ _READS: dict[str, Callable[[Reading, Any], msgspec.Struct]] = {
     "trace": lineage.trace,
     "sessions": sessions.session_list,
     "session": sessions.session,
+    "history": history.history,
 }
 
 
@@ -48,27 +57,37 @@ class Service:
 
     def __init__(
         self, store: Store, projections: ProjectionStore, moment: Moment, deliver: Deliver, node: int = 0,
-        space: SpaceGuard | None = None,
+        space: SpaceGuard | None = None, counts: Counts | None = None, quotas: Quotas | None = None,
+        step: Step = nothing,
     ) -> None:  # fmt: skip
         self.store = store
         self.projections = projections
         self.moment = moment
         self._deliver = deliver
         self._ending = threading.Event()
-        self.names = WorkingSet()
-        warm(self.names, store, projections, moment.now_ms())
+        self._long_work = threading.Lock()
+        self.columns = HeaderColumns()
+        self.names = WorkingSet(self.columns)
+        warm(self.names, store, projections, moment.now_ms(), step)
+        self._filling = Filling(self.columns, store, projections)
         self.space = space or SpaceGuard(store.dir.root, store.dir.reserve_file)
         self.space.watch()
-        self.writer = Writer(store, projections, self.names, moment, self._answer, node, self.space)
+        self.counts = counts or Counts()
+        self.quotas = quotas or Quotas()
+        self.writer = Writer(
+            store, projections, self.names, moment, self._answer, node, self.space, self.counts, self.quotas
+        )
 
     def start(self) -> None:
         self.writer.start()
+        self._filling.start()
 
     def end_long_reads(self) -> None:
         """The daemon stops: what is being read (an audit, a list) is to end at its next step, as `unavailable`."""
         self._ending.set()
 
     def stop(self) -> None:
+        self._filling.end()
         self.writer.stop()
         self.space.make_room(0)  # for the head file of a clean end
 
@@ -78,7 +97,7 @@ class Service:
         tenant = tenant_of(params, call.caller, writes=True)
         write = prepare(call.method, params, tenant, call.caller, self.store.vault.hash_key)
         correlation = None if params.correlation is UNSET else params.correlation
-        self.writer.submit(Job(write, call.caller, correlation, call, _size_bytes(write, call.line_bytes)))
+        self.writer.submit(Job(write, call.caller, correlation, call, _size_bytes(write, call.line_bytes), monotonic()))
 
     def _answer(self, answers: list[tuple[Any, Any]]) -> None:
         done: list[tuple[Call, Any]] = []
@@ -92,19 +111,50 @@ class Service:
                 done.append((call, refusal_of(call.method, error)))
         self._deliver(done)
 
-    def read(self, method: str, params: Any, caller: Caller, budget: int | None = None) -> Any:
+    def asking(self, tell: Tell | None = None) -> Asking:
+        """A question to this service: it ends when the daemon does."""
+        return Asking(self._ending.is_set, tell)
+
+    def read(
+        self, method: str, params: Any, caller: Caller, budget: int | None = None, asking: Asking | None = None
+    ) -> Any:
         """Answer a question. Safe on any thread. Raises Refused; NotBrief when it needs more looks than `budget`."""
+        asking = self.asking() if asking is None else asking
+        if method in _WORKS:
+            return self._work(method, params, asking)
         tenants = tenants_of(params, caller)
         if method == "audit":
-            return audit.audit(self.store, self.projections, params, self._ending.is_set)
+            return audit.audit(self.store, self.projections, params, asking)
+        if method == "subscribe":
+            return feed.subscribe(self, params, caller, tenants, asking)
+        if method == "records":
+            return records.records(self, params, caller, tenants, asking)
         content = caller.content or caller.role is not CallerRole.AUDITOR
-        now_ms, ending = self.moment.now_ms(), self._ending.is_set
-        with reading(self.store, self.projections, self.names, tenants, now_ms, content, budget, ending) as view:
+        now_ms = self.moment.now_ms()
+        with reading(self.store, self.projections, self.names, tenants, now_ms, content, budget, asking) as view:
             try:
                 return _READS[method](view, params)
             except (DamagedRow, DamagedRecord, PartUnreadable) as error:
                 note_damage(self.store, self.projections, error)
                 raise refusal_of(method, error) from error
+
+    def _work(self, method: str, params: Any, asking: Asking) -> Any:
+        """What takes the whole store: one at a time. Raises Refused."""
+        if not self._long_work.acquire(blocking=False):
+            raise Refused(Reason.CONFLICT, "a backup or a rebuild is at work already", retry_after_ms=1000)
+        began_s = monotonic()
+        try:
+            done = _WORKS[method](self, params, asking)
+        finally:
+            self._long_work.release()
+        self.counts.work(method, monotonic() - began_s)
+        return done
+
+
+_WORKS: dict[str, Callable[[Service, Any, Asking], msgspec.Struct]] = {
+    "backup": backup.backup,
+    "rebuild": rebuilding.rebuild,
+}
 
 
 def _as_result(method: str, outcome: dict[str, Any]) -> msgspec.Struct:

@@ -7,24 +7,27 @@ failed journal commit the outcome is unknown: the callers are told so and the pr
 
 from __future__ import annotations
 
-import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from time import perf_counter
+from typing import Any, TypeVar
 
 from daemon.admission import Admission, Content
-from daemon.caller import Caller
 from daemon.commands.building import Building
-from daemon.commands.table import PreparedWrite, decide
+from daemon.commands.table import decide
+from daemon.counting import Counts
 from daemon.failures import log_failure, note_damage, refusal_of
 from daemon.moment import Moment
+from daemon.quotas import Quotas
 from daemon.refusal import Reason, Refused
-from daemon.view import View
+from daemon.room import fitting
+from daemon.view import Numbers, View
+from daemon.waiting import Between, Job, Waiting, stopping
 from journal.errors import StoreIO
 from journal.events import SealedPart
 from journal.record import Actor, Record
-from journal.space import MARGIN_BYTES, Space, SpaceGuard
+from journal.space import SpaceGuard
 from journal.store import Store
 from journal.tsid import TsidSource
 from journal.unsealing import open_sealed
@@ -32,31 +35,9 @@ from projections.state import State
 from projections.store import ProjectionStore
 from projections.workingset import WorkingSet
 
-ALLOWED_WHEN_FULL = frozenset({"forget", "session_close"})
-"""What the reserve is kept for: writes that destroy or close, and need next to nothing."""
-
-PAGES_BYTES = 64 << 10
-"""A memory changes about fifteen projection tables, each at a place of its own: a page of 4 KiB is copied there."""
-SMALL_PAGES_BYTES = 32 << 10
-"""What a full disk allows changes eight at most; a whole batch of it fits into the reserve."""
-
-BATCH_WRITES = 512
-BATCH_BYTES = 8 << 20
 QUEUE_WRITES = 65_536
-WAITED_FOR_WRITES = 256
-GAP_S = 0.0005
-"""Longer than it takes to prepare a write, shorter than a commit."""
 
-
-class Job(NamedTuple):
-    """A prepared write and where its answer goes."""
-
-    write: PreparedWrite
-    caller: Caller
-    correlation: str | None
-    call: Any
-    size_bytes: int
-
+T = TypeVar("T")
 
 Answer = tuple[Any, "dict[str, Any] | Refused"]
 Deliver = Callable[[list[Answer]], None]
@@ -74,6 +55,8 @@ class Writer:
         deliver: Deliver,
         node: int,
         space: SpaceGuard,
+        counts: Counts | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         self._store = store
         self._projections = projections
@@ -81,14 +64,18 @@ class Writer:
         self._moment = moment
         self._deliver = deliver
         self._space = space
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._counts = counts or Counts()
+        self._quotas = quotas or Quotas()
+        self._waiting = Waiting()
         self._tsids = TsidSource(node, projections.counters.tsid)
         self._thread = threading.Thread(target=self._run, name="writer")
         self.failed: BaseException | None = None
         self._taking = threading.Lock()  # a job is queued, or sees that the writer failed: never neither
         self._fold_failure: Exception | None = None
         self._stopping = False
-        self._last_batch = 1
+        self._ended = False
+        self.beats = 0
+        """How often the thread has answered `ask_beat`."""
 
     def start(self) -> None:
         self._thread.start()
@@ -100,34 +87,66 @@ class Writer:
 
     def submit(self, job: Job) -> None:
         """Queue a write. Raises Refused (overloaded) when too many wait."""
-        if self._queue.qsize() >= QUEUE_WRITES:
+        if len(self._waiting) >= QUEUE_WRITES:
             raise Refused(Reason.OVERLOADED, "too many writes wait", retry_after_ms=100)
         with self._taking:
-            if self.failed is not None:
-                raise unknown_outcome()
-            self._queue.put(job)
+            self._check_takes()
+            self._waiting.put(job)
+
+    @property
+    def waiting(self) -> int:
+        """About how many writes wait."""
+        return len(self._waiting)
+
+    def ask_beat(self) -> None:
+        """Have the thread count one beat as soon as it takes something again. Returns at once."""
+        self._waiting.put(Between(self._beat))
+
+    def _beat(self) -> None:
+        self.beats += 1
+
+    def _check_takes(self) -> None:
+        if self.failed is not None:
+            raise unknown_outcome()
+        if self._ended:
+            raise stopping()
+
+    def between(self, work: Callable[[], T]) -> T:
+        """Have `work` done between two batches, and wait for it. It is to be short: writes wait meanwhile.
+
+        Raises what it raises, and Refused when the writer ends first. Not for the writer's own thread.
+        """
+        waiting = Between(work)
+        with self._taking:
+            self._check_takes()
+            self._waiting.put(waiting)
+        result: T = waiting.done.result()
+        return result
 
     def stop(self) -> None:
         """Let the batch that is under way be answered, turn away what waits, and end the thread."""
         self._stopping = True
-        self._queue.put(None)
+        self._waiting.put(None)
         self._thread.join()
 
     def _run(self) -> None:
         while True:
-            first = self._queue.get()
+            first = self._waiting.take()
             if first is None or self._stopping:
                 self._turn_away(first)
                 return
-            jobs, ends = self._gather(first)
+            if isinstance(first, Between):
+                first.run()
+                continue
+            jobs, ends = self._waiting.gather(first)
             try:
-                jobs = self._refuse_when_full(jobs)
+                jobs = self._with_room(jobs)
                 answers = self._batch(jobs)
             except BaseException as error:
                 self._fail(error, jobs)
                 return
             try:
-                self._deliver(answers)
+                self._answer(jobs, answers)
                 self._make_ready()
             except BaseException as error:
                 self._fail(error, [])
@@ -136,56 +155,25 @@ class Writer:
                 self._turn_away(None)
                 return
 
-    def _turn_away(self, first: Job | None) -> None:
+    def _turn_away(self, first: Job | Between | None) -> None:
         """Nothing of what still waits was written."""
-        waiting = [] if first is None else [first]
-        while True:
-            try:
-                job = self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if job is not None:
-                waiting.append(job)
+        with self._taking:
+            self._ended = True
+        waiting = self._waiting.drain(first)
         if waiting:
-            self._deliver([(job.call, _stopping()) for job in waiting])
+            self._answer(waiting, [(job.call, stopping()) for job in waiting])
 
-    def _refuse_when_full(self, jobs: list[Job]) -> list[Job]:
-        """Answer those that a full disk refuses; the others. The reserve goes when it is needed."""
-        space = self._space.watch()
-        refused: list[Answer] = []
-        if space.enough:
-            space = self._space.room_for(self._needed_bytes(jobs))
-            if space.enough:
-                return jobs
-        else:
-            refused = [(job.call, _disk_full(space)) for job in jobs if job.write.verb not in ALLOWED_WHEN_FULL]
-            jobs = [job for job in jobs if job.write.verb in ALLOWED_WHEN_FULL]
-            space = self._space.make_room(self._needed_bytes(jobs))
-        if not space.enough:
-            jobs, left = self._fitting(jobs, space.free_bytes)
-            refused += left
+    def _answer(self, jobs: Sequence[Job], answers: list[Answer]) -> None:
+        """Count, then deliver: who has an answer finds it counted."""
+        self._counts.write(jobs, [outcome for _, outcome in answers])
+        self._deliver(answers)
+
+    def _with_room(self, jobs: list[Job]) -> list[Job]:
+        """Those that the disk has room for; the others are answered."""
+        jobs, refused = fitting(self._space, self._projections.env, jobs)
         if refused:
-            self._deliver(refused)
+            self._answer([job for job, _ in refused], [(job.call, told) for job, told in refused])
         return jobs
-
-    def _fitting(self, jobs: list[Job], free_bytes: int) -> tuple[list[Job], list[Answer]]:
-        """`(those that fit, the refusals of the others)`. What was asked first has more right to the room."""
-        for place in range(len(jobs), 0, -16):
-            needed_bytes = self._needed_bytes(jobs[:place]) + MARGIN_BYTES
-            if needed_bytes <= free_bytes:
-                break
-        else:
-            place = 0
-        space = Space(free_bytes, self._needed_bytes(jobs[: place + 1]) + MARGIN_BYTES)
-        return jobs[:place], [(job.call, _disk_full(space)) for job in jobs[place:]]
-
-    def _needed_bytes(self, jobs: list[Job]) -> int:
-        """What a batch may take at most: its content, and copies of the pages of the projections it changes."""
-        pages_bytes = sum(
-            SMALL_PAGES_BYTES if job.write.verb in ALLOWED_WHEN_FULL else PAGES_BYTES * max(1, len(job.write.items))
-            for job in jobs
-        )
-        return sum(job.size_bytes for job in jobs) + min(pages_bytes, self._projections.env.used_bytes())
 
     def _make_ready(self) -> None:
         """Between batches, when nobody waits for an answer: keys ahead of use, room in the map."""
@@ -194,43 +182,13 @@ class Writer:
         self._store.vault.ensure()
         self._store.env.grow_if_needed()
 
-    def _gather(self, first: Job) -> tuple[list[Job], bool]:
-        """What waits, up to the bounds of a batch, and whether the writer is to end behind it.
-
-        A commit costs the same for one write as for many. So while writes come closely one behind the other,
-        twice as many as last time are waited for; a gap in their coming ends the waiting. One client that waits
-        for each answer is never made to wait for others.
-        """
-        jobs = [first]
-        size_bytes = first.size_bytes
-        hoped_for = min(self._last_batch * 2, WAITED_FOR_WRITES) if self._last_batch > 1 else 1
-        while len(jobs) < BATCH_WRITES and size_bytes < BATCH_BYTES:
-            try:
-                job = self._queue.get(timeout=GAP_S) if len(jobs) < hoped_for else self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if job is None:
-                self._last_batch = len(jobs)
-                return jobs, True
-            jobs.append(job)
-            size_bytes += job.size_bytes
-        self._last_batch = len(jobs)
-        return jobs, False
-
     def _fail(self, error: BaseException, jobs: list[Job]) -> None:
         """Nothing may be written any more: what was in flight has an unknown outcome."""
         with self._taking:
             self.failed = error
-        answers: list[Answer] = [(job.call, unknown_outcome()) for job in jobs]
-        while True:
-            try:
-                job = self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if job is not None:
-                answers.append((job.call, unknown_outcome()))
+        lost = [*jobs, *self._waiting.drain()]
         try:
-            self._deliver(answers)
+            self._answer(lost, [(job.call, unknown_outcome()) for job in lost])
         finally:
             log_failure("write_failed", error)
 
@@ -249,15 +207,19 @@ class Writer:
             if not admission.bodies:
                 return [answer for answer in answers if answer is not None]
             changes = state.finish()
+        began_s = perf_counter()
         head = admission.commit()
+        committed_s = perf_counter()
         self._names.take_over(admission.pending)
         try:
             self._projections.commit(changes, state.counters, head)
+            self._names.folded(head.seq, changes)
         except Exception as error:
             # The writes have happened and are acked; what was folded from them is made anew at the next open.
             self._fold_failure = error
             with suppress(OSError):  # then the watermark stands where it stood: the next open catches up
                 self._projections.distrust()
+        self._counts.commit(len(jobs), len(admission.bodies), committed_s - began_s, perf_counter() - committed_s)
         return [answer for answer in answers if answer is not None]
 
     def _admission(self, state: State, journal_txn: Any) -> Admission:
@@ -312,8 +274,18 @@ class Writer:
             return {"results": self._admit_items(admission, job, actor)}
         building = Building(admission.view, write.tenant, caller.uid)
         result = decide(building, write)
+        self._hold_to_quota(building, write.verb)
         admission.admit(building, actor, write.verb, job.correlation)
         return result
+
+    def _hold_to_quota(self, building: Building, verb: str) -> None:
+        """Raises Refused; the numbers that were handed out to the command are free again then."""
+        view = building.view
+        try:
+            self._quotas.check(view.state, building.tenant_name, building.tenant, verb, building.drafts)
+        except Refused:
+            view.numbers = Numbers(view.state)
+            raise
 
     def _admit_items(self, admission: Admission, job: Job, actor: Actor) -> list[dict[str, Any]]:
         """Each item a command of its own: one that is refused leaves the others."""
@@ -328,6 +300,7 @@ class Writer:
                     raise item
                 building = Building(admission.view, write.tenant, job.caller.uid)
                 result = remember.decide(building, item, refs)
+                self._hold_to_quota(building, write.verb)
                 admission.admit(building, actor, write.verb, job.correlation)
                 refs.append(remember.ref_of(result))
                 results.append(result)
@@ -349,20 +322,6 @@ def error_data(refused: Refused) -> dict[str, Any]:
             **refused.data,
         },
     }
-
-
-def _disk_full(space: Space) -> Refused:
-    return Refused(
-        Reason.READ_ONLY,
-        "the disk is too full to write",
-        free_bytes=space.free_bytes,
-        needed_bytes=space.needed_bytes,
-        retry_after_ms=1000,
-    )
-
-
-def _stopping() -> Refused:
-    return Refused(Reason.UNAVAILABLE, "the daemon stops; this was not written", retry_after_ms=1000)
 
 
 def unknown_outcome() -> Refused:

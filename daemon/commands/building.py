@@ -189,6 +189,11 @@ class Building:
             row = self._sessions[number] = self.view.session(number)
         return row
 
+    @property
+    def session_numbers(self) -> tuple[int, ...]:
+        """The sessions that this command looked at, or changed."""
+        return tuple(self._sessions)
+
     def set_session(self, number: int, row: SessionRow) -> None:
         """What the command itself has done to a session: its later parts see it."""
         self._sessions[number] = row

@@ -96,7 +96,9 @@ def answer_keyed(view: View, seq: int, digest: bytes) -> dict[str, Any]:
     return answer
 
 
-def keyed_draft(key: bytes, digest: bytes, result: dict[str, Any], memories: tuple[int, ...]) -> Draft:
-    """The event that keeps the answer of a command with a key."""
-    event = events.Keyed(key=key, result=msgspec.msgpack.encode(result), memories=memories)
+def keyed_draft(
+    key: bytes, digest: bytes, result: dict[str, Any], memories: tuple[int, ...], sessions: tuple[int, ...]
+) -> Draft:
+    """The event that keeps the answer of a command with a key, and names what the request was about."""
+    event = events.Keyed(key=key, result=msgspec.msgpack.encode(result), memories=memories, sessions=sessions)
     return Draft(event, ((int(Part.REQUEST), digest),))

@@ -95,7 +95,7 @@ def decide(building: Building, write: PreparedWrite) -> dict[str, Any]:
     if keyed is not None:
         building.begin_tenant()
         about = tuple(building.kinds) or _about(write)
-        building.add(keyed_draft(keyed.key, keyed.digest, result, about))
+        building.add(keyed_draft(keyed.key, keyed.digest, result, about, building.session_numbers))
     return result
 
 

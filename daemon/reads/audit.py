@@ -3,53 +3,60 @@
 Method: everything is compared as of one moment. The walk ends at the head as of its begin; the live projections'
 digests and the record they stand at come from one transaction, and a scratch store is folded exactly to that
 record. So a service that goes on meanwhile changes nothing in what is found.
+
+It tells how far it is in four phases: `walk` (records), `keys` (once), `digests` (steps of entries), `fold` (records).
 """
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from daemon.asking import NOBODY, Asking
 from daemon.prepare import UNSET
-from daemon.refusal import Reason, Refused
 from daemon.wire import results as r
 from daemon.wire.times import format_ms
 from journal.errors import DamagedRecord
 from journal.keycheck import check_keys
 from journal.record import Head
 from journal.store import Store
-from journal.verify import Finding, ShouldStop, WalkStopped, never, verify_log
-from projections.store import ProjectionStore
+from journal.verify import Finding, Progress, WalkStopped, verify_log
+from projections.store import DIGEST_STEP_ENTRIES, ProjectionStore
+from projections.tables import PROJECTIONS
 
-RETRY_MS = 1000
 
-
-def audit(store: Store, projections: ProjectionStore, params: Any, should_stop: ShouldStop = never) -> r.AuditResult:
+def audit(store: Store, projections: ProjectionStore, params: Any, asking: Asking = NOBODY) -> r.AuditResult:
     """Walk the log; with `rebuild` fold it beside the live one and compare digests.
 
-    Raises StoreIO, and Refused as unavailable once `should_stop` says so.
+    Raises StoreIO, and Refused once `asking` is to end.
     """
     try:
-        return _audit(store, projections, params, should_stop)
+        return _audit(store, projections, params, asking)
     except WalkStopped:
-        raise Refused(Reason.UNAVAILABLE, "the audit was ended: the daemon stops", retry_after_ms=RETRY_MS) from None
+        asking.check()
+        raise
 
 
-def _audit(store: Store, projections: ProjectionStore, params: Any, should_stop: ShouldStop) -> r.AuditResult:
+def _audit(store: Store, projections: ProjectionStore, params: Any, asking: Asking) -> r.AuditResult:
     from_seq = 1 if params.from_seq is UNSET else max(1, params.from_seq)
     head = store.log.head()
     to_seq = head.seq if params.to_seq is UNSET else min(params.to_seq, head.seq)
-    checked = verify_log(store.log, from_seq, to_seq, should_stop=should_stop)
-    found = list(checked.findings) or _keys(store, should_stop)
+
+    def walked(at: Progress) -> None:
+        asking.step("walk", at.seq - from_seq + 1, at.to_seq - from_seq + 1)
+
+    checked = verify_log(store.log, from_seq, to_seq, walked, asking.should_stop)
+    found = list(checked.findings) or _keys(store, asking)
     findings = [r.FindingOut(code=f.code, seq=f.seq, what=f.what, action=f.action) for f in found]
     digests: dict[str, str] = {}
     if not checked.findings and params.rebuild:
-        seq, digests = projections.digests_at(lambda: _go_on(should_stop))
-        findings += _compare(store, seq, digests, should_stop)
+        seq, digests = _digests(projections, asking)
+        findings += _compare(store, seq, digests, asking)
     elif not checked.findings:
-        digests = projections.digests()
+        digests = projections.digests() if asking is NOBODY else _digests(projections, asking)[1]
     result = r.AuditResult(records=checked.records, head=head_result(store, head), digests=digests, findings=findings)
     if params.against is not UNSET:
         result.against = [_against(store, noted) for noted in params.against]
@@ -66,43 +73,48 @@ def head_result(store: Store, head: Head) -> r.HeadResult:
     return r.HeadResult(store=store.store_id.hex(), epoch=head.epoch, seq=head.seq, chain=head.chain.hex(), at=at)
 
 
-def _go_on(should_stop: ShouldStop) -> None:
-    """Raises WalkStopped when it is not to go on."""
-    if should_stop():
-        raise WalkStopped
-
-
-def _keys(store: Store, should_stop: ShouldStop) -> list[Finding]:
+def _keys(store: Store, asking: Asking) -> list[Finding]:
     """What is odd about the vault. Only a part of the journal may have been walked: another may be damaged."""
+    asking.step("keys", 0, 1)
     try:
-        return check_keys(store.log, store.vault, should_stop)
+        return check_keys(store.log, store.vault, asking.should_stop)
     except DamagedRecord as error:
         return [Finding("record_damaged", error.seq, f"its {error.check} check failed", error.action)]
 
 
-def _compare(store: Store, seq: int, live: dict[str, str], should_stop: ShouldStop) -> list[r.FindingOut]:
+def _digests(projections: ProjectionStore, asking: Asking) -> tuple[int, dict[str, str]]:
+    """`(the record they stand at, digests)`. What is written meanwhile may add a step."""
+    env = projections.env  # once: a rebuild may put another in its place
+    with env.read() as txn:
+        entries = [env.entries(txn, name) for names in PROJECTIONS.values() for name in names]
+    steps = sum(-(-each // DIGEST_STEP_ENTRIES) for each in entries)
+    taken = itertools.count()
+    return projections.digests_at(lambda: asking.step("digests", min(next(taken), steps), steps))
+
+
+def _compare(store: Store, seq: int, live: dict[str, str], asking: Asking) -> list[r.FindingOut]:
     """Fold the journal up to record `seq` into a scratch store, and compare it with the digests as of then."""
     scratch = store.dir.make_audit_dir()
     try:
-        folded = _folded(store, scratch, seq, should_stop)
+        folded = _folded(store, scratch, seq, asking)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return [
         r.FindingOut(
             code="projection_differs", seq=None, what=name,
-            action="Stop the daemon, delete the directory projections/ and start it: it is folded again.",
+            action=f"Run `noctuary rebuild {name}`: it is folded again.",
         )
         for name in folded
         if folded[name] != live[name]
     ]  # fmt: skip
 
 
-def _folded(store: Store, scratch: Path, seq: int, should_stop: ShouldStop) -> dict[str, str]:
+def _folded(store: Store, scratch: Path, seq: int, asking: Asking) -> dict[str, str]:
     """The digests of the journal's records up to `seq`, folded in the directory `scratch`."""
     rebuilt = ProjectionStore.open(scratch, store.boot_id)
     try:
-        rebuilt.catch_up(store.log, lambda _seq, _to_seq: _go_on(should_stop), to_seq=seq)
-        return rebuilt.digests_at(lambda: _go_on(should_stop))[1]
+        rebuilt.catch_up(store.log, lambda reached, _head: asking.step("fold", reached, seq), to_seq=seq)
+        return _digests(rebuilt, asking)[1]
     finally:
         rebuilt.close(clean=False)
 

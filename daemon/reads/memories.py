@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from daemon.prepare import UNSET, invalid, parse_memory
+from daemon.prepare import UNSET, parse_memory, parse_time
+from daemon.reads.known import KnownReading
 from daemon.reads.reading import Reading, is_purged
 from daemon.refusal import Reason, Refused
 from daemon.wire import results as r
@@ -39,21 +40,35 @@ CUT_CHARACTERS = 200
 
 
 def get(reading: Reading, params: Any) -> r.GetResult:
-    """Memories in request order, each once; unknown and foreign ids alike in `not_found`."""
+    """Memories in request order, each once; unknown and foreign ids alike in `not_found`. With `as_known_at` they are
+    as they were then, and one that was not yet written is unknown; what was purged since is gone all the same.
+    """
     if params.include is not UNSET and params.include:
         raise Refused(Reason.INVALID_INPUT, "the chain is not served by this version", parameter="include", allowed=[])
     found: list[Any] = []
     missing: list[str] = []
-    if params.as_known_at is not UNSET:
-        raise invalid("as_known_at", "not served by this version")
+    then = UNSET if params.as_known_at is UNSET else parse_time("as_known_at", params.as_known_at)[0]
     for kind, tsid in dict.fromkeys(parse_memory("ids", ref) for ref in params.ids):
-        canonical = memory_ref(kind, tsid)
-        row = reading.memory(tsid, kind)
-        if row is None:
-            missing.append(canonical)
+        shown = _now(reading, kind, tsid) if then is UNSET else _then(KnownReading(reading, then), kind, tsid)
+        if shown is None:
+            missing.append(memory_ref(kind, tsid))
         else:
-            found.append(full(reading, tsid, row))
+            found.append(shown)
     return r.GetResult(memories=found, not_found=missing)
+
+
+def _now(reading: Reading, kind: int, tsid: int) -> Any:
+    row = reading.memory(tsid, kind)
+    return None if row is None else full(reading, tsid, row)
+
+
+def _then(known: KnownReading, kind: int, tsid: int) -> Any:
+    try:
+        row = known.memory_then(tsid, kind)
+    except DamagedRecord:
+        row = known.memory(tsid, kind)
+        return None if row is None else _damaged(known, tsid, row, "journal record")
+    return None if row is None else full(known, tsid, row)
 
 
 Show = Callable[[Reading, int, MemoryRow, Record, events.MemoryCreated, str | None, Particulars], Any]
@@ -111,7 +126,16 @@ def _damaged(reading: Reading, tsid: int, row: MemoryRow, what: str, record: Rec
     )
 
 
-def _actor(record: Record) -> r.Actor:
+def producer_of(reading: Reading, row: MemoryRow) -> r.Producer:
+    """The stamp of a memory; a field is null where it has none."""
+    found = reading.producer(row.producer)
+    if found is None:
+        return r.Producer(agent=None, model=None, version=None, extractor=None)
+    return r.Producer(agent=found.agent, model=found.model, version=found.version, extractor=found.extractor)
+
+
+def actor_of(record: Record) -> r.Actor:
+    """Who wrote a record, as the daemon knows."""
     actor = record.actor
     return r.Actor(uid=actor.uid, role=CallerRole(actor.role).wire, via=Via(actor.via).wire)
 
@@ -126,7 +150,7 @@ def _purged(reading: Reading, row: MemoryRow, record: Record, event: events.Memo
         id=memory_ref(row.kind, event.id), kind=Kind(row.kind).wire, status=Status.PURGED.wire,
         purged_at=format_ms(row.dead_at), subtype=subtype_name(Kind(row.kind), row.subtype),
         origin=Origin(row.origin).wire, at=format_ms(record.at_ms),
-        session=_session_ref(reading, row.session), turn=row.turn or None, actor=_actor(record),
+        session=_session_ref(reading, row.session), turn=row.turn or None, actor=actor_of(record),
         address=r.Address(epoch=reading.store.epoch, seq=record.seq),
         derived_from=[memory_ref(*ref) for ref in event.sources],
         predecessor=memory_ref(*event.predecessor) if event.predecessor else None,
@@ -174,7 +198,6 @@ def _memory(
     kind = Kind(row.kind)
     origin = Origin(row.origin)
     rule = ORIGINS[origin]
-    producer = reading.producer(row.producer)
     since = record.at_ms if row.verified_at == NO_TIME else row.verified_at
     protected = row.has(Mark.PROTECTED)
     memory = r.Memory(
@@ -191,13 +214,8 @@ def _memory(
         speaker=particulars.speaker,
         session=_session_ref(reading, row.session),
         turn=row.turn or None,
-        producer=r.Producer(
-            agent=producer.agent if producer else None,
-            model=producer.model if producer else None,
-            version=producer.version if producer else None,
-            extractor=producer.extractor if producer else None,
-        ),
-        actor=_actor(record),
+        producer=producer_of(reading, row),
+        actor=actor_of(record),
         address=r.Address(epoch=reading.store.epoch, seq=record.seq),
         at=format_ms(record.at_ms),
         occurred_at=_time(event.occurred_at),

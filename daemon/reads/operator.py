@@ -1,4 +1,4 @@
-"""hello, describe, head, status: what a caller asks about the daemon itself."""
+"""hello, describe, head, status, metrics: what a caller asks about the daemon itself."""
 
 from __future__ import annotations
 
@@ -9,34 +9,43 @@ from typing import Any
 import msgspec
 
 from daemon.caller import Caller
+from daemon.counting import Counts
+from daemon.failures import note_damage
 from daemon.limits import told_limits
 from daemon.reads.audit import head_result
 from daemon.refusal import Reason, Refused
 from daemon.service import Service, tenant_of
 from daemon.wire import results as r
+from daemon.wire.exchange_results import MetricsResult
+from daemon.wire.schema import schemas_of
 from daemon.wire.verbs import PROTOCOL_VERSION, VERBS
 from journal.codes import CallerRole, PartitionState, TenantState
 from journal.space import free_bytes
 from journal.store import Store
-from projections import partitions, tables
+from projections import partitions, tables, usage
+from projections.rows import DamagedRow
 
 
 class Operator:
     """Answers about one running daemon. Safe on any thread."""
 
-    METHODS = frozenset({"hello", "describe", "head", "status"})
+    METHODS = frozenset({"hello", "describe", "head", "status", "metrics"})
 
-    def __init__(self, store: Store, version: str, socket: str | None) -> None:
+    def __init__(self, store: Store, version: str, socket: str | None, counts: Counts | None = None) -> None:
         self._store = store
         self._version = version
         self._socket = socket
+        self._counts = counts or Counts()
         self._service: Service | None = None
+        self.folded = (0, 0)
+        """How far the fold of the start is: (record, the last one)."""
         self._recovery = r.RecoveryOut(
             clean=store.clean, boot_changed=store.boot_changed, from_seq=0, to_seq=0, rebuilt=[], took_ms=0
         )
 
     def folding(self, seq: int, to_seq: int) -> None:
         """The fold has come to record `seq` of `to_seq`."""
+        self.folded = (seq, to_seq)
         self._recovery = msgspec.structs.replace(self._recovery, to_seq=seq)
 
     def begin(self, service: Service, recovery: r.RecoveryOut) -> None:
@@ -49,6 +58,12 @@ class Operator:
         if method == "describe":
             return describe(params.verb)
         tenant = tenant_of(params, caller, writes=False)
+        if method == "metrics":
+            from daemon import metrics  # late: prometheus_client takes a tenth of a second, and many never ask
+
+            codes = [finding.code for finding in self.findings()]
+            text = metrics.text_of(self._store, self._service, self._counts, self.health(), codes)
+            return MetricsResult(text=text)
         if method == "hello":
             return self._hello(tenant, caller)
         if method == "head":
@@ -85,10 +100,10 @@ class Operator:
         number = 0 if service is None else service.names.tenant_numbers.get(tenant, 0)
         row = None if service is None else service.names.tenants.get(number)
         whole = caller.role is not CallerRole.AGENT
-        findings = self._findings() if whole else []
+        findings = self.findings() if whole else []
         folded_seq = self._recovery.to_seq if service is None else service.projections.head.seq
         return r.StatusResult(
-            health=self._health(),
+            health=self.health(),
             findings=findings,
             recovery=self._recovery,
             head=head_result(store, head),
@@ -96,24 +111,27 @@ class Operator:
             map_bytes=store.env.map_bytes if whole else None,
             disk_free_bytes=free_bytes(store.dir.root) if whole else None,
             oldest_reader_ms=store.env.oldest_reader_ms() if whole else None,
-            warmed=0.0 if service is None else 1.0,
+            warmed=0.0 if service is None else service.columns.warmed(),
             cycle=r.CyclesOut(last=None, next=None),
             partitions={} if service is None else self._partition_states(service, number),
             keys_ready=store.vault.slot_count() - store.vault.next_slot if whole else None,
             tenant=tenant,
             tenant_state=(TenantState.INITIALIZING if row is None else TenantState(row.state)).wire,
             enforce=True if row is None else row.enforce,
+            usage=None if service is None else _usage(self._store, service, tenant, number),
             read_only=self._read_only(),
             socket=self._socket,
         )
 
-    def _health(self) -> str:
+    def health(self) -> str:
+        """ok, degraded or failed."""
         service = self._service
         if service is not None and service.writer.failed is not None:
             return "failed"
-        return "degraded" if self._findings() else "ok"
+        return "degraded" if self.findings() else "ok"
 
-    def _findings(self) -> list[r.FindingOut]:
+    def findings(self) -> list[r.FindingOut]:
+        """What was found odd or damaged, and what keeps the daemon from writing."""
         found = [r.FindingOut(code=f.code, seq=f.seq, what=f.what, action=f.action) for f in self._store.findings]
         service = self._service
         if service is None:
@@ -127,20 +145,36 @@ class Operator:
             found.append(r.FindingOut(code="write_failed", seq=seq, what=what, action="restart"))
         found += [
             r.FindingOut(
-                code="projection_damaged", seq=None, what=name, action="restart: the projections are folded anew"
+                code="projection_damaged", seq=None, what=name, action="wait: it is being folded anew; see the log"
             )
             for name in sorted(service.projections.damaged)
         ]
         return found
 
     def _partition_states(self, service: Service, tenant: int) -> dict[str, int]:
+        """None of them when one is damaged: they are being folded anew then."""
         states: Counter[str] = Counter()
-        with service.projections.snapshot() as snapshot:
-            for key, value in snapshot.prefix(tables.PARTITIONS, b""):
-                row = partitions.unpack(bytes(key), bytes(value))
-                if row.tenant == tenant:
-                    states[PartitionState(row.state).wire] += 1
+        try:
+            with service.projections.snapshot() as snapshot:
+                for key, value in snapshot.prefix(tables.PARTITIONS, b""):
+                    row = partitions.unpack(bytes(key), bytes(value))
+                    if row.tenant == tenant:
+                        states[PartitionState(row.state).wire] += 1
+        except DamagedRow as error:
+            note_damage(self._store, service.projections, error)
+            return {}
         return dict(states)
+
+
+def _usage(store: Store, service: Service, tenant: str, number: int) -> r.UsageOut | None:
+    """What the tenant keeps; None when that is damaged: it is being folded anew then."""
+    try:
+        with service.projections.snapshot() as snapshot:
+            found = usage.find(snapshot, number)
+    except DamagedRow as error:
+        note_damage(store, service.projections, error)
+        return None
+    return r.UsageOut(records=found.records, bytes=found.total_bytes, max_bytes=service.quotas.of(tenant))
 
 
 def describe(name: str) -> r.DescribeResult:
@@ -153,5 +187,4 @@ def describe(name: str) -> r.DescribeResult:
 @cache
 def _schema(name: str) -> r.DescribeResult:
     """Made once: it takes milliseconds, and is asked for on the loop."""
-    verb = VERBS[name]
-    return r.DescribeResult(params=msgspec.json.schema(verb.params), result=msgspec.json.schema(verb.result))
+    return r.DescribeResult(**schemas_of(name))

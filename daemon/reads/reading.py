@@ -6,12 +6,12 @@ no session crosses tenants, so a question about one thing stays with that thing'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import lmdb
 
-from daemon.refusal import Reason, Refused
+from daemon.asking import NOBODY, Asking
 from journal import events
 from journal.codes import Mark, Part
 from journal.errors import DamagedRecord
@@ -22,9 +22,11 @@ from journal.store import Store
 from journal.unsealing import unseal
 from journal.verify import Finding
 from projections import edges, names, sessions, tables
+from projections.header_columns import View
 from projections.rows import MemoryRow, SessionRow
-from projections.state import KEY32, State
-from projections.store import ProjectionStore
+from projections.sealed_scan import SealedScan
+from projections.state import KEY32, KEY64, KEY64_64, State
+from projections.store import ProjectionStore, TxnSnapshot
 from projections.workingset import WorkingSet
 
 RESTORE = "Run `noctuary audit`; restore a backup that still has it."
@@ -51,10 +53,11 @@ class Reading:
         now_ms: int,
         content: bool,
         budget: int | None = None,
-        should_stop: Callable[[], bool] = lambda: False,
+        asking: Asking = NOBODY,
+        snapshot: TxnSnapshot | None = None,
     ) -> None:
         self._budget = budget
-        self._should_stop = should_stop
+        self.asking = asking
         self.store = store
         self.state = state
         self.now_ms = now_ms
@@ -64,6 +67,19 @@ class Reading:
         numbers = (names_known.tenant_numbers.get(name, 0) for name in tenant_names)
         self.tenants = frozenset(number for number in numbers if number)
         self._txn = journal_txn
+        self._snapshot = snapshot
+
+    def columns(self) -> View | None:
+        """The working set's columns as of this question's snapshot; None when there are none, or not these."""
+        known = self.names.columns
+        if known is None or self._snapshot is None or known.newest is None:
+            return None
+        return known.at(self._snapshot.watermark_seq())
+
+    def scan(self) -> SealedScan:
+        """For opening many memories. Memories of ours only are to be asked of it."""
+        assert self._snapshot is not None
+        return SealedScan(self.store, self._snapshot, self._txn)
 
     def memory(self, tsid: int, kind: int | None = None) -> MemoryRow | None:
         """The memory, when it is a tenant's of ours and of that kind."""
@@ -78,8 +94,7 @@ class Reading:
     def spend(self, looks: int = 1) -> None:
         """Count a look at a memory or an edge, or what costs as much as `looks`. Raises NotBrief when there was a
         budget, and it is used up."""
-        if self._should_stop():
-            raise Refused(Reason.UNAVAILABLE, "the daemon stops", retry_after_ms=1000)
+        self.asking.check()
         if self._budget is not None:
             self._budget -= looks
             if self._budget < 0:
@@ -105,6 +120,11 @@ class Reading:
         if not isinstance(event, events.MemoryCreated) or record.tenant not in self.tenants:
             raise DamagedRecord(row.seq, "event")
         return record, event
+
+    def seqs_about(self, tsid: int, row: MemoryRow) -> list[int]:
+        """The numbers of the records about a memory of ours: the one that created it, and all that touched it since."""
+        touching = self.state.prefix(tables.TOUCHES, KEY64.pack(tsid))
+        return [row.seq, *(int(KEY64_64.unpack(key)[1]) for key, _ in touching)]
 
     def note_damage(self, seq: int, what: str) -> None:
         """Record `seq`, or what it names, can't be read: kept as a finding, which `status` tells."""
@@ -151,12 +171,12 @@ def reading(
     now_ms: int,
     content: bool,
     budget: int | None = None,
-    should_stop: Callable[[], bool] = lambda: False,
+    asking: Asking = NOBODY,
 ) -> Iterator[Reading]:
     """Open one question's view."""
     with projections.snapshot() as snapshot, store.env.read() as journal_txn:
-        state = State(snapshot, projections.counters, projections.head)
-        yield Reading(store, state, journal_txn, known, tenant_names, now_ms, content, budget, should_stop)
+        state = State(snapshot, projections.counters, snapshot.head)
+        yield Reading(store, state, journal_txn, known, tenant_names, now_ms, content, budget, asking, snapshot)
 
 
 def is_purged(row: MemoryRow) -> bool:

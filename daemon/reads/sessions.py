@@ -25,7 +25,7 @@ IDLE_MS = 30 * 60_000
 def session_list(reading: Reading, params: Any) -> r.SessionsResult:
     """The tenant's sessions, oldest first."""
     query = repr(("sessions", reading.tenant_names, params.agent, params.open))
-    after, head_seq = decode_cursor(params.cursor, query, reading.state.head.seq)
+    after, head_seq = decode_cursor(params.cursor, query, reading.state.head.seq, reading.store.epoch)
     page: list[r.SessionListed] = []
     total = 0
     last = after
@@ -44,7 +44,9 @@ def session_list(reading: Reading, params: Any) -> r.SessionsResult:
         page.append(listed(reading, row))
         last = number
     return r.SessionsResult(
-        sessions=page, next_cursor=encode_cursor(last, head_seq, query) if more else None, total=total
+        sessions=page,
+        next_cursor=encode_cursor(last, head_seq, query, reading.store.epoch) if more else None,
+        total=total,
     )
 
 
@@ -148,7 +150,7 @@ def session(reading: Reading, params: Any) -> r.SessionResult:
 def _page(reading: Reading, params: Any, number: int, include: Any, result: r.SessionResult) -> None:
     """Turns in order, then what else carries the session, one list for the pages. A cursor fixes the head."""
     query = repr(("session", reading.tenant_names, params.session, sorted(include)))
-    after, head_seq = decode_cursor(params.cursor, query, reading.state.head.seq)
+    after, head_seq = decode_cursor(params.cursor, query, reading.state.head.seq, reading.store.epoch)
     turns = sessions.turn_ids(reading.state, number) if "turns" in include else []
     others = sessions.other_ids(reading.state, number) if "derived" in include else []
     found = [(tsid, reading.memory(tsid)) for tsid in turns + others]
@@ -161,7 +163,7 @@ def _page(reading: Reading, params: Any, number: int, include: Any, result: r.Se
         result.derived = [shown for turn, shown in told if not turn]
     end = after + len(page)
     result.total = len(known)
-    result.next_cursor = encode_cursor(end, head_seq, query) if end < len(known) else None
+    result.next_cursor = encode_cursor(end, head_seq, query, reading.store.epoch) if end < len(known) else None
 
 
 def _sleep(row: SessionRow, now_ms: int) -> r.SleepEligibility:

@@ -380,6 +380,12 @@ class CyclesOut(Result, kw_only=True):
     next: str | None
 
 
+class UsageOut(Result, kw_only=True):
+    records: int
+    bytes: int
+    max_bytes: int | None
+
+
 class StatusResult(Result, kw_only=True):
     health: str
     findings: list[FindingOut]
@@ -396,5 +402,6 @@ class StatusResult(Result, kw_only=True):
     tenant: str
     tenant_state: str
     enforce: bool
+    usage: UsageOut | None
     read_only: bool
     socket: str | None

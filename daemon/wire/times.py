@@ -1,16 +1,7 @@
-"""Times on the wire: RFC 3339, UTC, 3 digits and `Z`."""
+"""Times on the wire: RFC 3339, UTC, 3 digits and `Z`, as in frames."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from journal.times import FIRST_MS, LAST_MS, format_ms
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FIRST_MS = -62_135_596_800_000
-LAST_MS = 253_402_300_799_999
-"""The years 1 to 9999: all that RFC 3339 can say."""
-
-
-def format_ms(at_ms: int) -> str:
-    """UTC milliseconds as `YYYY-MM-DDThh:mm:ss.mmmZ`."""
-    moment = _EPOCH + timedelta(milliseconds=at_ms)
-    return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+__all__ = ["FIRST_MS", "LAST_MS", "format_ms"]

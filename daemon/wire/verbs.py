@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from daemon.wire import exchange_results as x
 from daemon.wire import params as p
 from daemon.wire import results as r
 from journal.codes import CallerRole
@@ -41,6 +42,13 @@ _ROWS = (
     Verb("trace", p.TraceParams, r.TraceResult, False, _ALL),
     Verb("lifecycle", p.LifecycleParams, r.LifecycleResult, True, _OPERATOR),
     Verb("audit", p.AuditParams, r.AuditResult, False, frozenset({CallerRole.OPERATOR, CallerRole.AUDITOR})),
+    Verb("history", p.HistoryParams, x.HistoryResult, False, _ALL),
+    Verb("records", p.RecordsParams, x.RecordsResult, False, _ALL),
+    Verb("subscribe", p.SubscribeParams, x.SubscribeResult, False, _AGENT),
+    Verb("cancel", p.CancelParams, x.CancelResult, False, _ALL),
+    Verb("rebuild", p.RebuildParams, x.RebuildResult, False, _OPERATOR),
+    Verb("backup", p.BackupParams, x.BackupResult, False, _OPERATOR),
+    Verb("metrics", p.MetricsParams, x.MetricsResult, False, frozenset({CallerRole.OPERATOR, CallerRole.AUDITOR})),
     Verb("head", p.HeadParams, r.HeadResult, False, _ALL),
     Verb("status", p.StatusParams, r.StatusResult, False, _AGENT),
 )

@@ -12,6 +12,8 @@ from msgspec import Meta
 
 from daemon import limits
 from daemon.wire.forms import Form
+from journal.events import EVENT_WORDS
+from projections.tables import PROJECTIONS
 
 KindWord = Literal["raw", "episode", "note", "belief", "value", "goal", "relationship", "drive", "procedure"]
 OriginWord = Literal[
@@ -32,6 +34,15 @@ ViaWord = Literal["client", "hook", "importer", "mcp"]
 TenantStateWord = Literal["initializing", "active", "maintenance"]
 DirectionWord = Literal["sources", "dependents"]
 SessionPartWord = Literal["turns", "passes", "derived"]
+ActorRoleWord = Literal["agent", "auditor", "operator", "daemon"]
+LevelWord = Literal["skeleton", "sealed", "content"]
+SubscribeLevelWord = Literal["skeleton", "content"]
+BackupPartWord = Literal["journal", "vault"]
+EVENT_NAMES: tuple[str, ...] = tuple(EVENT_WORDS.values())
+EventWord = Literal[EVENT_NAMES]  # type: ignore[valid-type]
+"""Every event there is, named as in frames."""
+PROJECTION_NAMES: tuple[str, ...] = ("all", *PROJECTIONS)
+ProjectionWord = Literal[PROJECTION_NAMES]  # type: ignore[valid-type]
 
 TENANT_PATTERN = r"^[a-z0-9._-]{1,64}\Z"
 Time = Annotated[str, Meta(max_length=29), Form.TIME.meta]
@@ -55,6 +66,9 @@ Reference = Annotated[str, Meta(min_length=1, max_length=limits.REFERENCE)]
 Cursor = Annotated[str, Meta(min_length=1, max_length=limits.CURSOR)]
 Limit = Annotated[int, Meta(ge=1, le=limits.LIST_MAX)]
 Depth = Annotated[int, Meta(ge=1, le=limits.TRACE_DEPTH_MAX)]
+RequestIdIn = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)] | Annotated[str, Meta(max_length=limits.REQUEST_ID)]
+Uid = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
+DirectoryPath = Annotated[str, Meta(min_length=1, max_length=limits.PATH), Form.NOT_BLANK.meta]
 Seq = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Unit = Annotated[float, Meta(ge=0.0, le=1.0)]
 Valence = Annotated[float, Meta(ge=-1.0, le=1.0)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from daemon.asking import Asking
 from daemon.opening import open_all
 from daemon.prepare import UNSET
 from daemon.reads.audit import audit
@@ -95,7 +96,7 @@ def test_an_audit_can_be_ended_at_each_step(opened: tuple[Store, ProjectionStore
     projections.catch_up(store.log)
     times = iter(range(1, asked + 1))
     with pytest.raises(Refused) as refused:
-        audit(store, projections, WHOLE, lambda: next(times, asked) == asked)
+        audit(store, projections, WHOLE, Asking(lambda: next(times, asked) == asked))
     assert refused.value.reason is Reason.UNAVAILABLE and refused.value.data["retry_after_ms"] > 0
     assert list(store.dir.root.glob("audit*")) == []
 
@@ -116,7 +117,7 @@ def test_an_audit_leaves_nothing_behind_and_two_do_not_meet(opened: tuple[Store,
             step()
         return False
 
-    assert codes(audit(store, projections, WHOLE, between)) == []
+    assert codes(audit(store, projections, WHOLE, Asking(between))) == []
     assert found == [[]], "the second one ran while the first had its scratch directory"
     assert list(store.dir.root.glob("audit*")) == []
 

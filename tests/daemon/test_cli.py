@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from daemon.cli import arguments, entry, exits, render
+from daemon.exits import Exit
+from daemon.refusal import Reason
 from daemon.wire.verbs import VERBS
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_verb_has_a_command() -> None:
@@ -62,8 +67,48 @@ def test_output_fits_and_has_no_control_characters() -> None:
     assert "\x1b" not in text and all(len(line) <= 80 for line in text.split("\n"))
 
 
-def test_start_up_is_light() -> None:
-    code = "import sys, daemon.cli.entry; print({'numpy', 'structlog', 'asyncio', 'lmdb'} & set(sys.modules))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                         cwd=Path(__file__).resolve().parents[2])  # fmt: skip
-    assert out.stdout.strip() == "set()"
+OURS = {
+    "daemon", "daemon.cli", "daemon.cli.arguments", "daemon.cli.complaining", "daemon.cli.entry", "daemon.cli.exits",
+    "daemon.cli.render", "daemon.cli.render_text", "noctuary",
+}  # fmt: skip
+HEAVY = (
+    "numpy", "structlog", "asyncio", "lmdb", "cryptography", "prometheus_client", "apscheduler", "difflib",
+    "importlib.metadata", "tomllib", "argparse", "shutil", "tempfile", "logging", "daemon.wire", "journal",
+    "projections",
+)  # fmt: skip
+ASK = """
+import sys
+before = set(sys.modules)
+from daemon.cli import entry
+assert entry.main(sys.argv[1:]) == 3
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+@pytest.mark.parametrize("words", (["hello"], ["remember", "x", "--kind", "raw"], ["list", "--json"], ["status"]))
+def test_a_plain_verb_imports_the_client_and_little_else(words: list[str], tmp_path: Path) -> None:
+    """Hooks start it at every turn."""
+    out = subprocess.run(
+        [sys.executable, "-S", "-c", ASK, *words, "--socket", str(tmp_path / "none")],
+        capture_output=True, text=True, check=True, cwd=ROOT,
+        env={"PYTHONPATH": os.pathsep.join([str(ROOT), *(path for path in sys.path if "site-packages" in path)])},
+    )  # fmt: skip
+    loaded = set(out.stdout.split())
+    rooms = {
+        name for name in loaded if name.split(".")[0] in ("daemon", "journal", "projections", "relays", "noctuary")
+    }
+    assert rooms - {"daemon.cli.progressing"} == OURS
+    assert not {name for name in loaded if name.startswith(HEAVY) and name not in OURS}
+
+
+def test_the_first_help_needs_no_wire_types() -> None:
+    code = "import sys; from daemon.cli import entry; entry.main(['--help']); print('|', 'daemon.wire' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert out.stdout.endswith("| False\n")
+
+
+def test_exit_codes_of_the_client_are_those_of_the_daemon() -> None:
+    """Two lists, because the daemon's would cost every command its import."""
+    of_the_client = {value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)}
+    assert of_the_client | set(exits.OF_REASON.values()) <= set(map(int, Exit))
+    assert set(exits.OF_REASON) <= {reason.wire for reason in Reason} | {"unreachable"}

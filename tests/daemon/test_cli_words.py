@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 import sys
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -101,3 +104,160 @@ def test_what_other_versions_have_is_said(words: list[str], capsys: pytest.Captu
 
 def test_no_verb_is_told_to_be_of_another_version() -> None:
     assert not set(arguments.LATER.split()) & set(VERBS)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["statsu"], "no command 'statsu' (did you mean status?)"),
+        (["remember-mayn"], "(did you mean remember_many?)"),
+        (["exprt"], "(did you mean export?)"),
+        (["help", "sesion"], "(did you mean session?)"),
+        (["schema", "trase"], "(did you mean trace?)"),
+        (["list", "--kind", "raw"], "list has no option --kind (did you mean --kinds?)"),
+        (["zzzz"], "no command 'zzzz'; see noctuary --help"),
+        (["--limit", "3", "list"], "--limit stands before a command"),
+    ],
+)
+def test_the_nearest_name_is_said(words: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(words) == exits.USAGE
+    assert named in capsys.readouterr().err
+
+
+def given(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "content", "wanted"),
+    [
+        ("remember", ["--kind", "raw", "-"], "é\n", {"kind": "raw", "text": "é\n"}),
+        ("lifecycle", ["--correlation", "-"], "", {"correlation": "-"}),
+        ("session_close", ["session:1", "--at", "-"], "", {"session": "session:1", "at": "-"}),
+        ("remember", ["--kind=raw", "x", "--metadata", "-"], '{"a": 1}', {"kind": "raw", "text": "x", "metadata": {"a": 1}}),  # noqa: E501
+        ("remember_many", ["-"], '[{"kind": "raw"}]', {"items": [{"kind": "raw"}]}),
+        ("get", ["-"], "raw:1\nnote:2 note:3\n", {"ids": ["raw:1", "note:2", "note:3"]}),
+        ("forget", ["raw:1", "--note", "-"], "why\nso", {"id": "raw:1", "note": "why\nso"}),
+        ("audit", ["--against", "-"], HEAD, {"against": [json.loads(HEAD)]}),
+    ],
+)  # fmt: skip
+def test_a_minus_is_standard_input(
+    verb: str, words: list[str], content: str, wanted: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(monkeypatch, content.encode())
+    assert arguments.parameters(verb, words) == wanted
+
+
+def test_a_file_is_taken_wherever_a_text_or_a_list_is(tmp_path: Path) -> None:
+    path = tmp_path / "é b"
+    path.write_text('["raw:1"]', "utf-8")
+    assert arguments.parameters("remember", ["--kind", "raw", "--file", str(path)])["text"] == '["raw:1"]'
+    assert arguments.parameters("remember_many", [f"--file={path}"])["items"] == ["raw:1"]
+    path.write_text("raw:1\nraw:2", "utf-8")
+    assert arguments.parameters("get", ["--file", str(path)]) == {"ids": ["raw:1", "raw:2"]}
+    path.write_text('{"id": "raw:1"}', "utf-8")
+    for words in (["forget", "--file", str(path)], ["forget", f"--file={path}"]):
+        assert entry.request("call", words) == ("forget", {"id": "raw:1"})
+
+
+def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, b"{}")
+    with pytest.raises(Usage, match="standard input is closed"):
+        arguments.parameters("remember", ["-", "--kind", "raw", "--metadata", "-"])
+
+
+def test_a_file_that_is_not_there_or_no_text_is_a_wrong_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "b").write_bytes(b"\xff")
+    for path in (tmp_path / "none", tmp_path, tmp_path / "b"):
+        assert entry.main(["remember", "--kind", "raw", "--file", str(path)]) == exits.USAGE
+        assert f"can't read {path}" in capsys.readouterr().err
+
+
+def test_words_that_are_not_utf_8_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(["remember", "a\udcff", "--kind", "raw"]) == exits.USAGE
+    assert "not UTF-8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", (["--json", "nope"], ["remember", "x", "--json"], ["list", "--limit", "x", "--json"]))
+def test_wrong_words_are_told_as_json_too(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(words) == exits.USAGE
+    out, err = capsys.readouterr()
+    error = json.loads(err)["error"]
+    assert out == "" and error["code"] is None and error["data"] == {"reason": "usage"} and error["message"]
+
+
+def test_json_behind_two_dashes_is_a_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(["remember", "--", "--json", "x"]) == exits.USAGE
+    assert capsys.readouterr().err.startswith("noctuary: ")
+
+
+def test_schemas_are_of_the_2020_12_form(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(["schema", "--json"]) == 0
+    told = capsys.readouterr().out
+    assert told.count("\n") == 1 and set(json.loads(told)) == set(VERBS)
+    for verb, pair in json.loads(told).items():
+        assert entry.main(["schema", verb]) == 0
+        assert json.loads(capsys.readouterr().out) == pair
+        for schema in pair.values():
+            assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+            _check_form(schema, schema["$defs"])
+
+
+def test_a_schema_shows_what_is_enforced() -> None:
+    from daemon.wire.schema import schemas_of
+
+    params = schemas_of("remember")["params"]
+    fields = params["$defs"]["RememberParams"]["properties"]
+    assert fields["importance"]["maximum"] == 10 and fields["tags"]["maxItems"] == 32
+    assert fields["topic"]["maxLength"] == 256 and "raw" in fields["kind"]["enum"]
+    assert params["$defs"]["RememberParams"]["additionalProperties"] is False
+    assert re.search(fields["tenant"]["pattern"], "Upper") is None and fields["tenant"]["pattern"].endswith("$")
+
+
+KEYWORDS: dict[str, type | tuple[type, ...]] = {
+    "$schema": str, "$ref": str, "$defs": dict, "type": str, "properties": dict, "required": list, "items": dict,
+    "additionalProperties": (bool, dict), "anyOf": list, "enum": list, "pattern": str, "title": str, "description": str,
+    "minLength": int, "maxLength": int, "minItems": int, "maxItems": int, "minimum": (int, float),
+    "maximum": (int, float), "default": object,
+}  # fmt: skip
+
+
+def _check_form(schema: dict[str, Any], defs: dict[str, Any]) -> None:
+    """Known words with values of their kind, references that lead somewhere, patterns that ECMA 262 knows."""
+    for word, value in schema.items():
+        assert isinstance(value, KEYWORDS[word]), (word, value)
+    assert schema.get("$ref", "#/$defs/").removeprefix("#/$defs/") in (*defs, "")
+    assert schema.get("type", "null") in ("null", "boolean", "object", "array", "number", "string", "integer")
+    assert not re.search(r"\\[AZzG]|\(\?[#imsxP<]", schema.get("pattern", ""))
+    inner = [schema[word] for word in ("items", "additionalProperties") if isinstance(schema.get(word), dict)]
+    inner += [*schema.get("anyOf", ()), *schema.get("properties", {}).values(), *schema.get("$defs", {}).values()]
+    for each in inner:
+        _check_form(each, defs)
+
+
+@pytest.mark.parametrize(("given_word", "wanted"), [("0", 0), ("1000", 1000), ("operator", "operator"), ("-1", "-1")])
+def test_an_actor_is_a_number_or_a_word(given_word: str, wanted: int | str) -> None:
+    assert arguments.parameters("records", ["--actor", given_word])["actor"] == wanted
+
+
+@pytest.mark.parametrize("word", ["1_0", "１", "x", "", "²", "9" * 5000])
+def test_a_number_is_written_in_digits(word: str) -> None:
+    with pytest.raises(Usage, match="--limit is a number"):
+        arguments.parameters("list", [f"--limit={word}"])
+
+
+def test_the_version_is_told_as_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(["--version", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"version"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [([], 2), (["--json"], 2), (["--tenant", "a"], 2), (["--help"], 0), (["--json", "-h"], 0)]
+)
+def test_no_command_is_a_usage_error_that_shows_the_help(
+    words: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.main(words) == code
+    assert capsys.readouterr().out.startswith("usage: noctuary [--json]")

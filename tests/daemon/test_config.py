@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from daemon.config import load_config, show_config
+from daemon.config import KEYS, RELOADABLE, load_config, show_config
 from daemon.peers import Credentials, Peers
 from journal.codes import CallerRole, Via
 from journal.errors import BadConfiguration
+from journal.space import READ_ONLY_BELOW_BYTES
 
 
 def write(tmp_path: Path, text: str) -> str:
@@ -45,6 +46,13 @@ def test_each_layer_wins_over_the_one_before(tmp_path: Path) -> None:
         '[[peer]]\nuid = 65534\nrole = "agent"\ntenant = "a"',
         '[[peer]]\nuid = 1\nrole = "agent"\ntenant = "A"',
         '[[peer]]\nuid = 1\nrole = "agent"\ntenant = "a"\ncolour = 1',
+        '[[tenant]]\nname = "a"',
+        "[[tenant]]\nmax_bytes = 1",
+        '[[tenant]]\nname = "A"\nmax_bytes = 1',
+        '[[tenant]]\nname = "a"\nmax_bytes = 0',
+        '[[tenant]]\nname = "a"\nmax_bytes = 1\n[[tenant]]\nname = "a"\nmax_bytes = 2',
+        "read_only_below_bytes = 1048575",
+        "read_only_below_bytes = 1099511627777",
     ],
 )
 def test_what_is_wrong_is_an_error(tmp_path: Path, text: str) -> None:
@@ -73,3 +81,19 @@ def test_peers_map_users_to_rights(tmp_path: Path) -> None:
     assert agent is not None and agent.tenant == "c"
     assert peers.caller(Credentials(0, frozenset({0})), Via.CLIENT) is None
     assert Peers(()).caller(Credentials(65534, frozenset({0})), Via.CLIENT) is None
+
+
+def test_tenants_have_bounds_and_the_disk_a_threshold(tmp_path: Path) -> None:
+    text = (
+        'read_only_below_bytes = 67108864\n[[tenant]]\nname = "a"\nmax_bytes = 5\n[[tenant]]\nname = "b"\nmax_bytes = 6'
+    )
+    config = load_config(write(tmp_path, text), environ={"NOCTUARY_TENANT": "a"})
+    assert config.max_bytes == {"a": 5, "b": 6}
+    assert config.read_only_below_bytes == 64 << 20
+    assert load_config(write(tmp_path, ""), environ={}).read_only_below_bytes == READ_ONLY_BELOW_BYTES
+    over = load_config(write(tmp_path, text), environ={"NOCTUARY_READ_ONLY_BELOW_BYTES": "2097152"})
+    assert over.read_only_below_bytes == 2 << 20
+
+
+def test_what_reloads_is_a_key() -> None:
+    assert set(KEYS) > RELOADABLE

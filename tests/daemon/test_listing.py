@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
+import threading
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from daemon.caller import Caller
+from daemon.refusal import Reason, Refused
+from daemon.wire.verbs import VERBS
+from journal.codes import CallerRole, Part
+from journal.log import sealed_key
 from tests.model.opened import OpenedService
 
 START_MS = 1_790_000_000_000
@@ -92,7 +101,30 @@ def fits(memory: dict[str, Any], sel: dict[str, Any]) -> bool:
     )
 
 
-def test_every_combination_of_conditions_is_that_of_a_plain_filter(opened: OpenedService) -> None:
+@pytest.fixture
+def cold(opened: OpenedService) -> Iterator[OpenedService]:
+    """The same without any columns: every question reads its snapshot."""
+    columns, opened.service.names.columns = opened.service.names.columns, None
+    yield opened
+    opened.service.names.columns = columns
+
+
+def warmed(opened: OpenedService) -> OpenedService:
+    deadline = time.monotonic() + 30
+    while opened.service.columns.warmed() < 1:
+        assert time.monotonic() < deadline, "not warmed within 30 s"
+        time.sleep(0.005)  # between two looks
+    return opened
+
+
+@pytest.mark.parametrize("way", ["cold", "warm"])
+def test_every_combination_of_conditions_is_that_of_a_plain_filter(
+    opened: OpenedService, way: str, request: pytest.FixtureRequest
+) -> None:
+    if way == "cold":
+        request.getfixturevalue("cold")
+    else:
+        warmed(opened)
     known = everything(opened, status=STATUSES)
     assert len(known) == 60
     day = datetime.fromisoformat(known[30]["at"]).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -119,3 +151,126 @@ def test_what_is_written_while_it_is_paged_is_on_no_page(opened: OpenedService, 
         ids += [memory["id"] for memory in page["memories"]]
         cursor = page["next_cursor"]
     assert len(ids) == len(set(ids)) == total
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[OpenedService]:
+    service = OpenedService(tmp_path / "state", Clock())
+    yield service
+    service.close(True)
+
+
+def _tagged(service: OpenedService, *tags: str, text: str = "a text") -> str:
+    wanted = {"kind": "raw", "role": "user", "text": text, "tags": list(tags)}
+    made: str = service.write("remember", wanted)["id"]
+    return made
+
+
+def _ids(service: OpenedService, **sel: Any) -> list[str]:
+    return [memory["id"] for memory in service.read("list", {"sel": sel})["memories"]]
+
+
+def test_the_tags_of_what_was_just_written_are_known_at_once_and_again_after_a_start(small: OpenedService) -> None:
+    one, both = _tagged(small, "a"), _tagged(small, "a", "b")
+    for _ in range(2):
+        warmed(small).service.columns.settle()
+        newest = small.service.columns.newest
+        assert newest is not None and newest.unknown == 0 and newest.total == 2
+        assert _ids(small, tags=["a"]) == [one, both]
+        assert _ids(small, tags=["a", "b"]) == [both] and _ids(small, tags=["A"]) == []
+        small.reopen(True)
+
+
+def test_with_blooms_only_what_may_have_the_tags_is_unsealed(small: OpenedService) -> None:
+    items = [{"kind": "raw", "role": "user", "text": f"{n}", "tags": [f"tag-{n}"]} for n in range(300)]
+    small.write("remember_many", {"items": items})
+    warmed(small)
+    params = msgspec.convert({"sel": {"tags": ["tag-7"]}}, VERBS["list"].params)
+    caller = Caller(uid=0, role=CallerRole.OPERATOR, tenants_read=None, tenants_write=None)
+    found = small.service.read("list", params, caller, budget=60)  # each memory that is looked at costs of it
+    assert found.total == 1
+
+
+def test_a_memory_whose_tags_cannot_be_read_is_shown_as_damaged_not_left_out(small: OpenedService) -> None:
+    _tagged(small, "a")
+    hurt = _tagged(small, "a")
+    other = _tagged(small, "b")
+    seq = small.read("get", {"ids": [hurt]})["memories"][0]["address"]["seq"]
+    small.close(True)
+    small._open()
+    env = small.store.env
+    key = sealed_key(seq, int(Part.PARTICULARS))
+    with env.write() as txn:
+        value = bytearray(txn.get(key, db=env.db("sealed")) or b"")
+        value[-1] ^= 1
+        txn.put(key, bytes(value), db=env.db("sealed"))
+    small.service.columns.forget()
+    warmed(small)
+    found = small.read("list", {"sel": {"tags": ["b"]}})["memories"]
+    assert [memory["id"] for memory in found] == [hurt, other] and found[0]["damaged"] is True
+    assert {finding.seq for finding in small.store.findings} == {seq}
+
+
+def test_who_may_not_see_content_is_refused_before_the_blooms_could_tell_anything(small: OpenedService) -> None:
+    _tagged(small, "a")
+    warmed(small)
+    auditor = Caller(uid=1, role=CallerRole.AUDITOR, tenants_read=None, tenants_write=None, content=False)
+    for tag in ("a", "never seen"):
+        params = msgspec.convert({"sel": {"tags": [tag]}}, VERBS["list"].params)
+        with pytest.raises(Refused) as refused:
+            small.service.read("list", params, auditor)
+        assert refused.value.reason is Reason.DENIED
+
+
+def test_a_cursor_whose_count_was_changed_into_something_else_is_none(small: OpenedService) -> None:
+    for _ in range(3):
+        _tagged(small, "a")
+    cursor = small.read("list", {"limit": 1, "sel": {"tags": ["a"]}})["next_cursor"]
+    base = cursor.partition(".")[0]
+    for wrong in (base, f"{base}.", f"{base}.x", f"{base}.-1", f"{base}.{'9' * 40}", f"{base}.\u0661"):
+        with pytest.raises(Refused) as refused:
+            small.read("list", {"limit": 1, "sel": {"tags": ["a"]}, "cursor": wrong})
+        assert refused.value.reason is Reason.INVALID_INPUT and refused.value.data["parameter"] == "cursor"
+
+
+def test_lists_beside_a_writer_see_its_batches_wholly(small: OpenedService) -> None:
+    """Two memories a batch: whenever it is asked, there is an even number of them, and all of them are shown."""
+    warmed(small)
+    ended = threading.Event()
+    odd: list[int] = []
+    answered = [0]
+
+    def ask() -> None:
+        while not ended.is_set():
+            answer = small.read("list", {"limit": 1000})
+            answered[0] += 1
+            if answer["total"] % 2 or answer["total"] != len(answer["memories"]):
+                odd.append(answer["total"])
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    items = [{"kind": "raw", "role": "user", "text": text} for text in ("one", "two")]
+    written = 0
+    while written < 120 or answered[0] < 20:
+        small.write("remember_many", {"items": items})
+        written += 1
+        if written >= 450:
+            break
+    ended.set()
+    asking.join()
+    assert odd == [] and answered[0] >= 20
+    assert small.read("list", {"limit": 1})["total"] == 2 * written
+
+
+def test_a_cursor_of_another_epoch_is_a_conflict(small: OpenedService) -> None:
+    for _ in range(3):
+        _tagged(small, "a")
+    cursor = small.read("list", {"limit": 1})["next_cursor"]
+    base, _, total = cursor.partition(".")
+    packed = bytearray(base64.urlsafe_b64decode(base + "=" * (-len(base) % 4)))
+    assert int.from_bytes(packed[:4], "big") == small.store.epoch
+    packed[:4] = (small.store.epoch + 1).to_bytes(4, "big")
+    other = base64.urlsafe_b64encode(packed).decode().rstrip("=")
+    with pytest.raises(Refused) as refused:
+        small.read("list", {"limit": 1, "cursor": f"{other}.{total}"})
+    assert refused.value.reason is Reason.CONFLICT

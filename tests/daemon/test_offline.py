@@ -11,8 +11,9 @@ import pytest
 
 from daemon.cli import entry
 from daemon.opening import open_all
+from journal.creating import create_store
 from journal.environment import Environment
-from journal.store import create_store, open_store
+from journal.store import open_store
 from projections import tables
 
 

@@ -10,15 +10,19 @@ import pytest
 
 from daemon.call import Call
 from daemon.caller import Caller
-from daemon.main import VERSION, Front, Stopped
+from daemon.front import Front
+from daemon.main import VERSION, Stopped
 from daemon.moment import Moment
-from daemon.opening import open_journal, open_projections
+from daemon.opening import open_journal, open_projections, open_served
 from daemon.reads.operator import Operator
 from daemon.refusal import Reason, Refused
 from daemon.service import Service
 from daemon.wire.request import Request, decode_request
 from journal.codes import CallerRole
 from journal.store import Store
+from projections import tables
+from projections.rows import DamagedRow
+from projections.store import ProjectionStore
 from tests.model.opened import OpenedService
 
 NOW_MS = 1_790_000_000_000
@@ -73,6 +77,33 @@ def test_a_fold_that_is_ended_leaves_projections_that_can_be_opened(store: Store
     projections, recovery = open_projections(store)
     assert projections.head.seq == store.log.head().seq and recovery.rebuilt == []
     projections.close(True)
+
+
+def test_where_what_serves_meets_damage_all_is_folded_anew_once(store: Store) -> None:
+    first, _ = open_projections(store)
+    first.close(True)
+    served: list[int] = []
+
+    def serve(projections: ProjectionStore) -> ProjectionStore:
+        served.append(projections.head.seq)
+        if len(served) == 1:
+            raise DamagedRow(tables.SESSIONS)
+        return projections
+
+    projections, recovery = open_served(store, serve)
+    assert len(served) == 2
+    assert recovery.from_seq == 1 and projections.head.seq == store.log.head().seq
+    projections.close(True)
+
+    def never(projections: ProjectionStore) -> None:
+        served.append(0)
+        raise DamagedRow(tables.SESSIONS)
+
+    with pytest.raises(DamagedRow):
+        open_served(store, never)
+    assert served[2:] == [0, 0]
+    again, _ = open_projections(store)  # nothing is left open
+    again.close(True)
 
 
 def test_an_agent_is_told_nothing_of_the_store_as_a_whole(store: Store) -> None:

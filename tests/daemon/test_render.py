@@ -9,6 +9,7 @@ import pytest
 
 from daemon.cli import arguments, entry, render
 from daemon.cli.render_text import columns
+from tests.daemon.screens import zone
 
 AT = "2026-01-02T03:04:05.678Z"
 
@@ -42,7 +43,7 @@ def test_help_and_schema_of_each_verb(verb: str, capsys: pytest.CaptureFixture[s
 def test_an_audit_tells_each_finding() -> None:
     finding = {"code": "record_missing", "seq": 3, "what": "records 3 to 9 are missing", "action": "Restore."}
     text = render.render({"records": 2, "head": None, "digests": {}, "findings": [finding]}, "audit")
-    assert text.split("\n")[:2] == ["2 records; 1 findings", "record_missing at 3: records 3 to 9 are missing"]
+    assert text.split("\n")[:2] == ["2 records; 1 finding", "  record_missing at record 3: records 3 to 9 are missing"]
 
 
 def test_what_depends_stands_behind_an_arrow_from_it() -> None:
@@ -90,12 +91,32 @@ def test_at_is_when_it_occurred_with_the_year_of_another_year() -> None:
 
 
 def test_wide_characters_count_two_columns() -> None:
-    row = {"id": "raw:1", "at": AT, "speaker": "長い名前の人です本当に長い", "text": "日本語の文章" * 30, "cut": True}
+    row = {"id": "raw:1", "at": AT, "speaker": "長い名前の人です本当に長い", "text": "日本語の文章" * 6, "cut": True}
     lines = render.render({"memories": [row, {**row, "speaker": "x"}]}, "list").split("\n")
-    assert columns("日本") == 4 and columns("e\u0301") == 1
+    assert columns("日本") == 4 and columns("e\u0301") == 1 and columns("❤\ufe0f") == 2
     assert max(map(columns, lines)) <= 80 and max(map(columns, lines)) > 70
     first, second = (line for line in lines if "raw:1" in line)
     assert columns(first[: first.index("日")]) == columns(second[: second.index("日")])
+
+
+def test_a_name_that_is_cut_says_so() -> None:
+    row = {"id": "raw:1", "at": AT, "speaker": "長い名前の人です本当に長い", "text": "x"}
+    assert "長い名前の人で…  x" in render.render({"memories": [row]}, "list")
+
+
+def test_a_long_text_stands_under_its_row_over_the_whole_width() -> None:
+    row = {"id": "raw:1", "at": "2001-01-02T03:04:05.678Z", "speaker": "Mira", "text": "word " * 40}
+    lines = render.render({"memories": [row, {**row, "text": "short"}]}, "list").split("\n")
+    assert lines[0] == "AT                ID     WHO   TEXT" and lines[1].endswith("raw:1  Mira")
+    assert lines[2] == "    " + " ".join(["word"] * 15) and lines[5].endswith("raw:1  Mira  short")
+
+
+def test_the_zones_of_both_halves_of_a_year_are_said() -> None:
+    with zone("Europe/Berlin"):
+        rows = [{"id": "raw:1", "at": f"2001-0{month}-02T12:00:00.000Z", "text": "x"} for month in (1, 7, 1)]
+        text = render.render({"memories": rows}, "list")
+    assert "2001-01-02 13:00" in text and "2001-07-02 14:00" in text
+    assert "3 of 3; times are CET (+0100) or CEST (+0200)" in text
 
 
 def test_a_text_keeps_its_lines_and_metadata_is_json() -> None:
@@ -117,3 +138,46 @@ def test_many_written_are_told_one_by_one() -> None:
 
 def test_the_direction_of_writing_is_not_turned() -> None:
     assert "\u202e" not in render.render({"memories": [{"id": "raw:1", "at": AT, "text": "a\u202eb"}]}, "list")
+
+
+def test_a_memory_says_what_there_is_and_not_what_is_zero() -> None:
+    row = {
+        "id": "note:1", "kind": "note", "status": "active", "origin": "derived", "valence": 0.0, "arousal": 0.4,
+        "verifications": 0, "actor": {"uid": 7, "role": "agent", "via": "hook"}, "address": {"epoch": 1, "seq": 9},
+        "derived_from": ["raw:1", {"kind": "url", "id": "https://x", "resolvable": True}], "topic": None, "tags": [],
+    }  # fmt: skip
+    assert render.render({"memories": [row], "not_found": ["raw:2"]}, "get").split("\n") == [
+        "note:1 active derived",
+        "  arousal: 0.4",
+        "  actor: agent 7 (hook)",
+        "  address: record 9 of epoch 1",
+        "  derived_from: raw:1, url:https://x",
+        "",
+        "not found: raw:2",
+    ]
+
+
+def test_a_session_is_a_page_with_its_turns_under_it() -> None:
+    told = {
+        "session": "session:1", "agent": "a", "key": "k", "state": "open", "turns": 1, "closed_at": None,
+        "sleep": {"eligible": False, "why_not": "session_open"},
+        "memories": [{"id": "raw:1", "at": AT, "text": "hello", "role": "user"}], "next_cursor": None, "total": 1,
+    }  # fmt: skip
+    lines = render.render(told, "session").split("\n")
+    assert lines[:6] == [
+        "session  session:1", "agent    a", "key      k", "state    open", "turns    1",
+        "sleep    not yet: session_open",
+    ]  # fmt: skip
+    assert lines[-2].endswith("raw:1  user  hello") and lines[-1].startswith("1 of 1; times are")
+
+
+def test_a_deep_trace_is_set_in_only_so_far() -> None:
+    nodes = [
+        {"ref": f"note:{n:013}", "origin": "consolidated", "status": "quarantined", "depth": n, "confidence": 0.5}
+        for n in range(30)
+    ]
+    edges = [{"from": nodes[n]["ref"], "to": nodes[n + 1]["ref"], "type": "derived_from"} for n in range(29)]
+    told = {"root": nodes[0]["ref"], "nodes": nodes, "edges": edges, "truncated": True}
+    lines = render.render(told, "trace").split("\n")
+    assert all(columns(line) <= 80 for line in lines) and lines[-1] == "truncated: --depth goes deeper"
+    assert sum("note:" in line for line in lines) == 30

@@ -18,7 +18,8 @@ from daemon.refusal import Refused
 from daemon.service import Service
 from daemon.wire.verbs import VERBS
 from journal.codes import CallerRole
-from journal.store import create_store, open_store
+from journal.creating import create_store
+from journal.store import open_store
 from projections.store import ProjectionStore
 
 OPERATOR = Caller(uid=os.getuid(), role=CallerRole.OPERATOR, tenants_read=None, tenants_write=None)

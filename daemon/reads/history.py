@@ -1,0 +1,127 @@
+"""history: how a memory became what it is. Ids, enumerations, numbers and times only: it stays after a purge.
+
+A record that can't be read costs its own entry, which says so, and is a finding; the others are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from daemon.prepare import parse_memory
+from daemon.reads.memories import actor_of, producer_of
+from daemon.reads.reading import Reading
+from daemon.refusal import Reason, Refused
+from daemon.wire import exchange_results as r
+from daemon.wire.times import format_ms
+from journal.codes import EdgeType
+from journal.errors import DamagedRecord
+from journal.events import EVENT_WORDS
+from journal.record import Record
+from journal.tsid import memory_ref
+from projections import edges
+from projections.changes import Step, steps
+from projections.rows import MemoryRow
+
+EVENT_VERSION = 1
+"""Of the form of every event that this version writes."""
+MAX_REVISIONS = 1000
+"""In each direction, nearest first: what a line can carry beside the rest."""
+DAMAGED = "damaged"
+_REVISIONS = (int(EdgeType.SUPERSEDES), int(EdgeType.UPDATES))
+
+_Revision = tuple[int, MemoryRow]
+
+
+def history(reading: Reading, params: Any) -> r.HistoryResult:
+    """Raises Refused (not_found)."""
+    kind, tsid = parse_memory("id", params.id)
+    row = reading.memory(tsid, kind)
+    if row is None:
+        raise Refused(Reason.NOT_FOUND, "no such memory", parameter="id")
+    told = [(seq, _record(reading, seq)) for seq in reading.seqs_about(tsid, row)]
+    confidence, strength = steps((record for _, record in told), tsid)
+    return r.HistoryResult(
+        revisions=[_revision(reading, *each) for each in _versions(reading, tsid, row)],
+        events=[_event(seq, record) for seq, record in told],
+        confidence=[_change(step) for step in confidence],
+        strength=[_change(step) for step in strength],
+    )
+
+
+def _record(reading: Reading, seq: int) -> Record | None:
+    reading.spend()
+    try:
+        return reading.record(seq)
+    except DamagedRecord:
+        reading.note_damage(seq, "what it says")
+        return None
+
+
+def _event(seq: int, record: Record | None) -> r.HistoryEvent:
+    if record is None:
+        return r.HistoryEvent(seq=seq, at=None, type=DAMAGED, version=EVENT_VERSION, actor=None)
+    return r.HistoryEvent(
+        seq=seq, at=format_ms(record.at_ms), type=EVENT_WORDS[type(record.event)], version=EVENT_VERSION,
+        actor=actor_of(record),
+    )  # fmt: skip
+
+
+def _change(step: Step) -> r.NumberChange:
+    record = step.record
+    return r.NumberChange(
+        seq=record.seq, at=format_ms(record.at_ms), old=step.old, new=step.new, reason=EVENT_WORDS[type(record.event)]
+    )
+
+
+def _versions(reading: Reading, tsid: int, row: MemoryRow) -> list[_Revision]:
+    """The versions before this one, it, and those behind it, oldest first. Each once, whatever the edges say."""
+    seen = {tsid}
+    before = list(_walk(reading, tsid, seen, _predecessor))
+    behind = list(_walk(reading, tsid, seen, _successor))
+    return [*reversed(before), (tsid, row), *behind]
+
+
+def _walk(reading: Reading, tsid: int, seen: set[int], following: Any) -> Iterator[_Revision]:
+    for _ in range(MAX_REVISIONS):
+        found = following(reading, tsid)
+        if found is None or found in seen:
+            return
+        row = reading.memory(found)
+        if row is None:
+            return
+        seen.add(found)
+        yield found, row
+        tsid = found
+
+
+def _predecessor(reading: Reading, tsid: int) -> int | None:
+    edge = _revises(reading, tsid)
+    return None if edge is None else edge[2]
+
+
+def _successor(reading: Reading, tsid: int) -> int | None:
+    """A predecessor is superseded once."""
+    for edge_type in _REVISIONS:
+        for _, _, made in reading.incoming(tsid, edge_type):
+            return made
+    return None
+
+
+def _revises(reading: Reading, tsid: int) -> edges.Edge | None:
+    found = edges.outgoing(reading.state, tsid)
+    return next((edge for edge in found if edge[0] in _REVISIONS), None)
+
+
+def _revision(reading: Reading, tsid: int, row: MemoryRow) -> r.Revision:
+    record = _record(reading, row.seq)
+    edge = _revises(reading, tsid)
+    return r.Revision(
+        id=memory_ref(row.kind, tsid),
+        predecessor=None if edge is None else memory_ref(edge[1], edge[2]),
+        disposition=None if edge is None else EdgeType(edge[0]).wire,
+        at=format_ms(row.at_ms),
+        status=row.status.wire,
+        actor=None if record is None else actor_of(record),
+        producer=producer_of(reading, row),
+    )
