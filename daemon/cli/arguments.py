@@ -1,14 +1,15 @@
 """From words on the command line to a verb and its parameters. Pure, but for reading a text.
 
 Options are the wire's parameter names; values are read by their type in `OPTIONS`: `+` may be repeated, `#` is a
-number, `@` is JSON, `!` is yes or no (`--x`, `--x true`, `--x=false`, `--no-x`).
+number, `%` a number or a word, `@` is JSON, `!` is yes or no (`--x`, `--x true`, `--x=false`, `--no-x`).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 VERBS = {
@@ -16,6 +17,8 @@ VERBS = {
     "list": "", "forget": "id", "recover": "id", "session_open": "agent key",
     "session_close": "session", "sessions": "", "session": "session", "trace": "id",
     "lifecycle": "", "audit": "", "head": "", "status": "",
+    "history": "id", "records": "", "subscribe": "", "cancel": "request", "rebuild": "", "backup": "dir",
+    "metrics": "",
 }  # fmt: skip
 COMMON = "correlation progress! idempotency_key tenants+"
 MEMORY = (
@@ -31,23 +34,55 @@ OPTIONS = {
     "sessions": "agent open! limit# cursor", "session": "include+ limit# cursor",
     "trace": "direction depth#", "lifecycle": "state enforce!",
     "audit": "from_seq# to_seq# rebuild! against@",
+    "records": "since until from_seq# memory session types+ actor% level store_wide! limit# cursor",
+    "subscribe": "after@ level types+ store_wide!", "rebuild": "what", "backup": "parts+",
 }  # fmt: skip
-MARKS = "+#@!"
+MARKS = "+#%@!"
 REQUIRED = {"remember": ("kind",)}
 """Options that must be there; whatever else must be is positional."""
 REFERENCES = frozenset(["id", "ids*", "session"])
 KINDS = ("raw", "episode", "note", "belief", "value", "goal", "relationship", "drive", "procedure", "session")
-FILES = {"remember": "text", "remember_many": "items"}
+FILES = {"remember": "text", "remember_many": "items", "get": "ids"}
 LATER = (
-    "revise relate verify reinforce weaken reaffirm mark purge purges hold holds vacuum residue backup partitions "
-    "recall briefing explain session_provenance history review propose decide proposals cohort cohorts lift soul "
-    "reflect reports records metrics rebuild subscribe cancel restore export region"
+    "revise relate verify reinforce weaken reaffirm mark purge purges hold holds vacuum residue partitions "
+    "recall briefing explain session_provenance review propose decide proposals cohort cohorts lift soul "
+    "reflect reports region"
 )
 """Commands that other versions have."""
+NO_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
+"""What makes a path a wrong word. Other faults of a file are faults of input and output."""
 
 
 class Usage(Exception):
     """Wrong words: exit 2."""
+
+
+def as_utf8(word: str) -> str:
+    """A word as it was typed: UTF-8, whatever the locale made of it. Raises Usage."""
+    try:
+        return os.fsencode(word).decode("utf-8")
+    except ValueError as error:
+        raise Usage("what was given is not UTF-8") from error
+
+
+def wants_json(words: list[str]) -> bool:
+    """Whether `--json` stands among the options."""
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """` (did you mean X?)`, or nothing."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, sorted(known), 1)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+def unknown(name: str, others: Iterable[str] = ()) -> str:
+    """What is said of a command that isn't there."""
+    if name in LATER.split():
+        return f"{name} is not in this version; see noctuary --help"
+    return f"no command {name!r}{nearest(name, {*VERBS, *others})}; see noctuary --help"
 
 
 def globals_of(words: list[str]) -> tuple[dict[str, Any], list[str]]:
@@ -112,7 +147,7 @@ def parameters(verb: str, words: list[str]) -> dict[str, Any]:
     marks = {name.rstrip(MARKS): name[-1] for name in f"{OPTIONS.get(verb, '')} {COMMON}".split()}
     params: dict[str, Any] = {}
     places: list[str] = []
-    source = Words(words)
+    source = Words([as_utf8(word) for word in words])
     while (item := source.next()) is not None:
         if item == "--":
             while (place := source.next()) is not None:
@@ -137,12 +172,15 @@ def _option(verb: str, item: str, marks: dict[str, str], source: Words, params: 
     name, equals, value = item[2:].partition("=")
     name = name.replace("-", "_")
     if name == "file" and verb in FILES:
-        params[FILES[verb]] = text_of(value if equals else source.next() or "")
+        read = text_of(value if equals else source.next() or "")
+        params[FILES[verb]] = read.split() if verb == "get" else read
         return
     negated = name.startswith("no_") and marks.get(name[3:]) == "!"
     name = name[3:] if negated else name
     if name not in marks:
-        raise Usage(f"{verb} has no option {item.partition('=')[0]}; see noctuary {verb} --help")
+        option = item.partition("=")[0]
+        near = nearest(name, marks).replace("mean ", "mean --")
+        raise Usage(f"{verb} has no option {option}{near}; see noctuary {verb} --help")
     if marks[name] == "!":
         params[name] = _switch(item, negated, value if equals else None, source)
         return
@@ -172,17 +210,25 @@ def _external(given: str) -> Any:
 
 
 def _value(name: str, mark: str, given: str) -> Any:
+    if given == "-" and (mark == "@" or name == "note"):
+        given = text_of("-")
     if mark == "@" and (name != "session" or given.startswith("{")):
         try:
             return json.loads(given)
         except ValueError as error:
             raise Usage(f"--{name} is JSON: {error}") from error
-    if mark == "#":
-        try:
-            return int(given) if given.lstrip("-").isdigit() else float(given)
-        except ValueError as error:
-            raise Usage(f"--{name} is a number") from error
+    if mark == "#" or (mark == "%" and given.isdecimal()):
+        return _number(name, given)
     return given
+
+
+def _number(name: str, given: str) -> int | float:
+    try:
+        if "_" in given or not given.isascii():  # Python's own ways to write one
+            raise ValueError
+        return int(given) if given.lstrip("-").isdecimal() else float(given)
+    except ValueError as error:
+        raise Usage(f"--{name} is a number") from error
 
 
 def joined(places: list[str]) -> list[str]:
@@ -200,9 +246,11 @@ def _positional(verb: str, places: list[str], params: dict[str, Any]) -> None:
     if REFERENCES.intersection(names):
         places = joined(places)
     if names == ["ids*"]:
+        if "ids" in params and not places:
+            return
         if not places:
             raise Usage("get needs an id")
-        params["ids"] = places
+        params["ids"] = text_of("-").split() if places == ["-"] else places
         return
     missing = [name for name in names if name not in params]
     if len(places) < len(missing):
@@ -213,13 +261,27 @@ def _positional(verb: str, places: list[str], params: dict[str, Any]) -> None:
     if params.get("text") == "-" and verb == "remember" and "text" in missing:
         params["text"] = text_of("-")
     if verb == "remember_many":
-        params["items"] = _value("items", "@", text_of("-") if params["items"] == "-" else params["items"])
+        params["items"] = _value("items", "@", params["items"])
 
 
 def text_of(path: str) -> str:
-    """The text of a file, `-` for stdin; UTF-8 whatever the locale, and exact."""
+    """The text of a file, `-` for stdin; UTF-8 whatever the locale, and exact. Raises Usage, OSError."""
     try:
-        raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        return raw.decode("utf-8")
-    except (OSError, ValueError) as error:
-        raise Usage(f"can't read {path or 'the file'}: {error}") from error
+        if path == "-":
+            return _standard_input().decode("utf-8")
+        if "\0" in path:
+            raise FileNotFoundError(2, "no file has such a name")
+        with open(path.encode("utf-8", "surrogateescape"), "rb") as file:
+            return file.read().decode("utf-8")
+    except NO_FILE as error:
+        raise Usage(f"can't read {path or 'the file'}: {error.strerror}") from error
+    except ValueError as error:
+        raise Usage(f"can't read {path or 'the file'}: it is not UTF-8") from error
+
+
+def _standard_input() -> bytes:
+    """Raises Usage when there is none, or it was read already: a second `-` would silently be empty."""
+    if sys.stdin is None or sys.stdin.closed:
+        raise Usage("standard input is closed")
+    with sys.stdin:
+        return sys.stdin.buffer.read()

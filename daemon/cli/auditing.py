@@ -37,9 +37,11 @@ def run(given: dict[str, Any], words: list[str]) -> dict[str, Any]:
     params = arguments.parameters("audit", rest)
     if state is None:
         return asked(given, params)
+    from daemon.cli import progressing
     from daemon.cli.offline import audit_offline, store_at
 
-    told = audit_offline(state, checked(params))
+    with progressing.shown() as on_progress:
+        told = audit_offline(state, checked(params), progressing.teller(on_progress))
     return asked(given, params, state, store_at(state)) if told is None else told
 
 
@@ -63,9 +65,11 @@ def checked(params: dict[str, Any]) -> Any:
     raise noctuary.InvalidInput(refused.message, refused.reason.code, {"reason": refused.reason.wire, **refused.data})
 
 
-def asked(given: dict[str, Any], params: dict[str, Any], state: Path | None = None, wanted: str = "") -> dict[str, Any]:
+def asked(
+    given: dict[str, Any], params: dict[str, Any], state: Path | None = None, wanted: str = "", verb: str = "audit"
+) -> dict[str, Any]:
     """The daemon's answer. One that serves another store than `wanted` is not asked. Raises noctuary.NoctuaryError."""
-    client = noctuary.Client(given["socket"], given["tenant"])
+    client = noctuary.Client(given["socket"], given["tenant"], None)
     try:
         if state is not None:
             served = str(client.call("head", {}, dict)["store"])
@@ -75,7 +79,10 @@ def asked(given: dict[str, Any], params: dict[str, Any], state: Path | None = No
                     f"{state} holds {wanted}, the daemon serves {served}. "
                     "Give the --socket of the daemon that has it open, or stop that daemon."
                 )
-        return dict(client.call("audit", params, dict))
+        from daemon.cli import progressing
+
+        with progressing.shown() as on_progress:
+            return dict(client.call(verb, params, dict, on_progress))
     finally:
         client.close()
 

@@ -5,11 +5,12 @@ A refusal is told with all that its data says to help: the parameter, its limit,
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from typing import Any
 
-from daemon.cli.render_text import cleaned, plain
+from daemon.cli.render_text import cleaned, plain, width, wrap
 
 QUIET = frozenset(["reason", "retryable", "parameter"])
 ORDER = ("index", "limit", "allowed", "ids", "current", "hint", "retry_after_ms")
@@ -20,8 +21,29 @@ def complain(
 ) -> int:
     """Say it; the exit code is handed on."""
     told = {"code": wire, "message": message, "data": data or {}}
-    print(json.dumps({"error": told}) if as_json else f"noctuary: {sentence(message, data or {})}", file=sys.stderr)
+    if as_json:
+        _say(json.dumps({"error": told}))
+    else:
+        _tell(f"noctuary: {sentence(message, data or {})}")
     return code
+
+
+def warn(message: str) -> None:
+    """Say what is no fault, and should be known."""
+    _tell(f"noctuary: warning: {cleaned(message)}")
+
+
+def _tell(line: str) -> None:
+    """One line, that of a terminal broken where it fits."""
+    on_terminal = sys.stderr is not None and sys.stderr.isatty()
+    _say("\n".join(wrap(line, room=width(sys.stderr))) if on_terminal else line)
+
+
+def _say(text: str) -> None:
+    if sys.stderr is None:  # closed: `print` would take standard output instead
+        return
+    with contextlib.suppress(OSError):  # nobody reads it; the exit code says enough
+        print(text, file=sys.stderr, flush=True)
 
 
 def sentence(message: str, data: dict[str, Any]) -> str:

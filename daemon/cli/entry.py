@@ -1,4 +1,7 @@
-"""`noctuary`: the entry. Imports late what only some commands need; hooks start it at every turn."""
+"""`noctuary`: the entry. Imports late what only some commands need; hooks start it at every turn.
+
+`COMMANDS` has what is more than a verb of the socket; every other name is a verb, asked and shown.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,20 @@ from daemon.cli.complaining import complain
 META = {"trace": "sources", "reverse": "dependents"}
 META_LATER = ("uncertain", "orphans", "verify")
 HELP = ("--help", "-h")
+LONG = frozenset(["audit", "backup", "rebuild", "records"])
+"""Verbs that may take longer than a client waits otherwise."""
+TELL_HOW_FAR = LONG | {"list"}
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; the exit code is that of contract PROTOCOL §7."""
     words = list(sys.argv[1:] if argv is None else argv)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8", errors="replace")
-    as_json = "--json" in words
+    prepare_streams()
+    as_json = arguments.wants_json(words)
     try:
         code = run(words)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
     except Usage as error:
         return complain(as_json, exits.USAGE, str(error), {"reason": "usage"} if as_json else {})
@@ -39,33 +44,53 @@ def main(argv: list[str] | None = None) -> int:
         data = {"reason": error.reason, **error.data}
         return complain(as_json, exits.of_reason(error.reason), error.message, data, error.code)
     except BrokenPipeError:
-        # Whoever read has gone, which is no fault; at its end Python would still flush, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        leave_output()
         return exits.OK
+    except KeyboardInterrupt:
+        leave_output()
+        return exits.INTERRUPTED
+    except Exception as error:
+        from daemon.cli import failing
+
+        code = failing.tell(as_json, error)
+        if isinstance(error, OSError):
+            leave_output()  # it may be the output itself that failed
+        return code
+
+
+def prepare_streams() -> None:
+    """UTF-8 whatever the locale; and no file that is opened later takes the place of a closed one of the three."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+
+
+def leave_output() -> None:
+    """Whoever read has gone, which is no fault; at its end Python would still flush, and complain."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run(words: list[str]) -> int:
     first = next(iter(arguments.globals_of(words)[1]), "--help")  # --socket and --tenant may stand before it
-    if first in ("--help", "-h", "help"):
-        from daemon.cli import telling
-
-        print(telling.usage())
-        return exits.OK if words else exits.USAGE
+    if first in HELP:
+        show_help({}, [])
+        return exits.OK if wants_help(words) else exits.USAGE
     if first == "--version":
-        return show_version()
+        return show_version(arguments.wants_json(words))
     if wants_help(words):
-        from daemon.cli import telling
-
-        print(telling.help_of(first.replace("-", "_")))
-        return exits.OK
-    if first in ("daemon", "config"):  # they belong to the daemon, which isn't imported for anything else
-        from daemon.cli import serving
-
-        rest = [word for word in words if word != "--json"]
-        rest.remove(first)
-        return serving.run([first, *rest], "--json" in words)
+        return show_help({}, [first])
     given, rest = arguments.globals_of(words)
-    return command(given, rest)
+    if not rest:
+        raise Usage("which command? see noctuary --help")
+    if rest[0].startswith("-"):
+        raise Usage(f"{rest[0]} stands before a command: its options stand behind its name; see noctuary --help")
+    name = rest[0].replace("-", "_")
+    own = COMMANDS.get(name)
+    return own(given, rest[1:]) if own else asked(given, *request(name, rest[1:]))
 
 
 def wants_help(words: list[str]) -> bool:
@@ -74,58 +99,145 @@ def wants_help(words: list[str]) -> bool:
     return any(word in HELP for word in before)
 
 
-def show_version() -> int:
+def show_version(as_json: bool) -> int:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        print(f"noctuary {version('noctuary')}")
+        told = version("noctuary")
     except PackageNotFoundError:
-        print("noctuary (not installed)")
+        told = None
+    print(json.dumps({"version": told}) if as_json else f"noctuary {told or '(not installed)'}")
     return exits.OK
 
 
-def command(given: dict[str, Any], rest: list[str]) -> int:
-    if not rest:
-        raise Usage("which command? see noctuary --help")
-    name, words = rest[0].replace("-", "_"), rest[1:]
-    if name == "schema":
-        from daemon.cli import telling
+# --- commands that are more than a verb -----------------------------------------------------------
 
-        print(json.dumps(telling.schema(words), indent=2))
-        return exits.OK
-    if name == "audit":
-        return audit(given, words)
-    client = noctuary.Client(given["socket"], given["tenant"])
-    try:
-        return dispatch(client, given, name, words)
-    finally:
-        client.close()
+
+def show_help(_given: dict[str, Any], words: list[str]) -> int:
+    """`help`, `help COMMAND`."""
+    from daemon.cli import telling
+
+    if len(words) > 1:
+        raise Usage("help [COMMAND]")
+    print(telling.help_of(words[0].replace("-", "_")) if words else telling.usage())
+    return exits.OK
+
+
+def schema(given: dict[str, Any], words: list[str]) -> int:
+    from daemon.cli import telling
+
+    print(json.dumps(telling.schema(words), indent=None if given["json"] else 2))
+    return exits.OK
+
+
+def serve(given: dict[str, Any], words: list[str]) -> int:
+    return _of_the_daemon("daemon", given, words)
+
+
+def config(given: dict[str, Any], words: list[str]) -> int:
+    return _of_the_daemon("config", given, words)
+
+
+def _of_the_daemon(name: str, given: dict[str, Any], words: list[str]) -> int:
+    """They belong to the daemon, which isn't imported for anything else."""
+    from daemon.cli import serving
+
+    if given["tenant"]:
+        raise Usage(f"{name} has no option --tenant")
+    socket = [] if given["socket"] is None else ["--socket", given["socket"]]
+    return serving.run([name, *words, *socket], given["json"])
 
 
 def audit(given: dict[str, Any], words: list[str]) -> int:
     from daemon.cli import auditing
-    from journal.errors import NoctuaryFault
 
-    try:
-        told = auditing.run(given, words)
-    except NoctuaryFault as fault:
-        return complain(given["json"], int(fault.exit_code), str(fault), {"reason": fault.reason})
+    told = auditing.run(given, words)
     return show(given, told, auditing.code_of(told), "audit")
 
 
-def dispatch(client: noctuary.Client, given: dict[str, Any], name: str, words: list[str]) -> int:
-    if name == "import":
-        from daemon.cli import importing
+def rebuild(given: dict[str, Any], words: list[str]) -> int:
+    from daemon.cli import rebuilding
 
+    return show(given, rebuilding.run(given, words), exits.OK, "rebuild")
+
+
+def subscribe(given: dict[str, Any], words: list[str]) -> int:
+    from daemon.cli import following
+
+    return following.subscribe(given, words)
+
+
+def import_file(given: dict[str, Any], words: list[str]) -> int:
+    from daemon.cli import importing
+
+    if importing.format_of(words) == "frames":  # makes a store, and asks no daemon
+        from daemon.cli import exchange
+
+        return exchange.import_frames(given, words)
+    client = noctuary.Client(given["socket"], given["tenant"])
+    try:
         code, told = importing.run(client, words)
-        return show(given, told, code, name)
-    verb, params = request(name, words)
-    result = client.call(verb, params, dict)
-    if verb in ("list", "session") and name != "call" and not given["json"]:
-        from daemon.cli import fuller
+    finally:
+        client.close()
+    return show(given, told, code, "import")
 
-        fuller.fill(client, result, params)
+
+def export(given: dict[str, Any], words: list[str]) -> int:
+    from daemon.cli import exchange
+
+    return exchange.export(given, words)
+
+
+def restore(given: dict[str, Any], words: list[str]) -> int:
+    from daemon.cli import restoring
+
+    return restoring.run(given, words)
+
+
+def call(given: dict[str, Any], words: list[str]) -> int:
+    return asked(given, *called(words), plain=True)
+
+
+COMMANDS: dict[str, Callable[[dict[str, Any], list[str]], int]] = {
+    "help": show_help,
+    "schema": schema,
+    "daemon": serve,
+    "config": config,
+    "audit": audit,
+    "rebuild": rebuild,
+    "import": import_file,
+    "export": export,
+    "restore": restore,
+    "subscribe": subscribe,
+    "call": call,
+}
+"""What is routed here: the global options `{json, socket, tenant}` and the words behind the name → the exit code.
+What they raise is told by `main`: Usage, noctuary.NoctuaryError, NoctuaryFault."""
+
+
+# --- verbs ---------------------------------------------------------------------------------------
+
+
+def asked(given: dict[str, Any], verb: str, params: dict[str, Any], plain: bool = False) -> int:
+    """Ask the daemon and show its answer. `plain`: as it came, nothing is asked besides."""
+    client = noctuary.Client(given["socket"], given["tenant"], None if verb in LONG else 60.0)
+    try:
+        result = told_how_far(client, verb, params) if verb in TELL_HOW_FAR else client.call(verb, params, dict)
+        if verb in ("list", "session") and not plain and not given["json"]:
+            from daemon.cli import fuller
+
+            fuller.fill(client, result, params)
+    finally:
+        client.close()
     return show(given, result, code_of(verb, result), verb)
+
+
+def told_how_far(client: noctuary.Client, verb: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Ask, and show on a terminal meanwhile how far it is."""
+    from daemon.cli import progressing
+
+    with progressing.shown() as on_progress:
+        return client.call(verb, params, dict, on_progress)
 
 
 def code_of(verb: str, result: dict[str, Any]) -> int:
@@ -144,24 +256,28 @@ def code_of(verb: str, result: dict[str, Any]) -> int:
 def request(name: str, words: list[str]) -> tuple[str, dict[str, Any]]:
     """The verb and its parameters behind a command."""
     name = name.replace("-", "_")
-    if name == "call":
-        return called(words)
     if name == "meta":
         return meta(words)
-    if name in arguments.LATER.split():
-        raise Usage(f"{name} is not in this version; see noctuary --help")
-    if name not in arguments.VERBS:
-        raise Usage(f"no command {name!r}; see noctuary --help")
-    return name, arguments.parameters(name, words)
+    if name == "call":
+        return called(words)
+    if name in arguments.VERBS:
+        return name, arguments.parameters(name, words)
+    raise Usage(arguments.unknown(name, (*COMMANDS, "meta")))
 
 
 def called(words: list[str]) -> tuple[str, dict[str, Any]]:
-    """`call VERB JSON`, `call VERB -`."""
-    if len(words) not in (1, 2):
-        raise Usage("call VERB JSON, or call VERB - for standard input")
-    given = words[1] if len(words) == 2 else "{}"
+    """`call VERB JSON`, `call VERB -`, `call VERB --file PATH`."""
+    words = [arguments.as_utf8(word) for word in words]
+    if len(words) == 3 and words[1] == "--file":
+        words = [words[0], arguments.text_of(words[2])]
+    elif len(words) == 2 and words[1].startswith("--file="):
+        words = [words[0], arguments.text_of(words[1].removeprefix("--file="))]
+    elif len(words) == 2 and words[1] == "-":
+        words = [words[0], arguments.text_of("-")]
+    if len(words) not in (1, 2) or words[0].startswith("--"):
+        raise Usage("call VERB JSON, call VERB - for standard input, or call VERB --file PATH")
     try:
-        params = json.loads(arguments.text_of("-") if given == "-" else given)
+        params = json.loads(words[1] if len(words) == 2 else "{}")
     except ValueError as error:
         raise Usage(f"not JSON: {error}") from error
     if not isinstance(params, dict):
@@ -178,7 +294,11 @@ def meta(words: list[str]) -> tuple[str, dict[str, Any]]:
 
 
 def show(given: dict[str, Any], result: Any, code: int, verb: str = "") -> int:
-    print(json.dumps(result) if given["json"] else render.render(result, verb))
+    """Print a result; its code, also when nobody reads it any more."""
+    try:
+        print(json.dumps(result) if given["json"] else render.render(result, verb), flush=True)
+    except BrokenPipeError:
+        leave_output()
     return code
 
 

@@ -7,20 +7,27 @@ from typing import Final
 OK: Final = 0
 NOT_FOUND: Final = 1
 USAGE: Final = 2
+UNREACHABLE: Final = 3
 REFUSED: Final = 4
 DAMAGED: Final = 65
+INTERNAL: Final = 70
+IO_ERROR: Final = 74
+UNAVAILABLE: Final = 75
+DENIED: Final = 77
 CONFIG: Final = 78
+INTERRUPTED: Final = 130
+"""As a shell says of a command that SIGINT ended."""
 
 OF_REASON: Final = {
     "not_found": NOT_FOUND,
-    "unreachable": 3,
+    "unreachable": UNREACHABLE,
     "damaged": DAMAGED,
-    "internal": 70,
-    "unknown_outcome": 74,
-    "unavailable": 75,
-    "overloaded": 75,
-    "read_only": 75,
-    "denied": 77,
+    "internal": INTERNAL,
+    "unknown_outcome": IO_ERROR,
+    "unavailable": UNAVAILABLE,
+    "overloaded": UNAVAILABLE,
+    "read_only": UNAVAILABLE,
+    "denied": DENIED,
 }
 
 

@@ -33,15 +33,25 @@ def run(client: noctuary.Client, words: list[str]) -> tuple[int, dict[str, Any]]
     return (exits.REFUSED if report.refused else exits.OK), asdict(report)
 
 
+def format_of(words: list[str]) -> str | None:
+    """The format that is asked for, None when none is."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == "--format":
+            return following
+        if word.startswith("--format="):
+            return word.removeprefix("--format=")
+    return None
+
+
 def asked(words: list[str]) -> tuple[str, str]:
     """The format and the path. Raises Usage."""
     words = [part for word in words for part in (word.split("=", 1) if word.startswith("--format=") else [word])]
     if len(words) != 3 or "--format" not in words[:2]:
-        raise Usage("import --format turns|locomo FILE")
+        raise Usage("import --format turns|locomo FILE, import --format frames FILE --state DIR")
     place = words.index("--format")
     form, path = words[place + 1], words[0 if place else 2]
     if form not in FORMATS:
-        raise Usage(f"no format {form!r} (allowed: {', '.join(FORMATS)})")
+        raise Usage(f"no format {form!r} (allowed: {', '.join(FORMATS)}, frames)")
     return form, path
 
 

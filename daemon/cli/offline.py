@@ -1,4 +1,4 @@
-"""`noctuary audit` of a store that nobody holds: read by this process, and nothing is written under $STATE.
+"""A store that nobody holds (`audit`, `export`): read by this process, and nothing is written under $STATE.
 
 Method: a child walks the journal before this process opens it, for pages out of order can kill a reader. LMDB sees
 the store's files through links in a scratch directory, where its lock files come to lie; the scratch fold of
@@ -10,7 +10,10 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -18,20 +21,22 @@ from typing import Any, Final, cast
 import lmdb
 import msgspec
 
+from daemon.asking import Tell
 from daemon.prepare import UNSET
 from daemon.reads.audit import audit, head_result
 from daemon.wire.params import AuditParams
 from daemon.wire.results import AuditResult, FindingOut, HeadResult
+from journal.copying import make_lock_file
 from journal.environment import DATA_FILE
 from journal.errors import DamagedStore, StoreAbsent, StoreIO, StoreLocked
 from journal.keycheck import check_keys
 from journal.layout import StateDir, StoreLock, new_path, read_format
-from journal.store import Store
+from journal.store import Destroying, Store
 from journal.verify import Finding, Verification, verify_in_child
 from projections.rows import DamagedRow
 from projections.store import ProjectionStore
 
-_REBUILD: Final = "Delete the directory projections/: the daemon folds it again when it starts."
+_REBUILD: Final = "Run `noctuary rebuild`: they are folded again."
 _RESTORE: Final = "Put back the file that belongs to this store."
 NOT_COMPARED: Final = "the projections are not compared: what is there isn't trusted, the daemon folds it anew"
 
@@ -59,13 +64,20 @@ class View(StateDir):
         return self.real.head_file
 
 
+def _to_nobody(_phase: str, _done: int, _of: int) -> None:
+    """Nobody wants to know how far it is."""
+
+
 def store_at(state: Path) -> str:
     """The id of the store in `state`, hex. Raises StoreAbsent, DamagedStore."""
     return read_format(StateDir(state).format_file).hex()
 
 
-def audit_offline(state: Path, params: AuditParams) -> dict[str, Any] | None:
-    """The result as on the wire, with `notes`; None when the lock is held. Raises NoctuaryFault."""
+def audit_offline(state: Path, params: AuditParams, tell: Tell = _to_nobody) -> dict[str, Any] | None:
+    """The result as on the wire, with `notes`; None when the lock is held. `tell` hears how far it is.
+
+    Raises NoctuaryFault.
+    """
     real = StateDir(state.absolute())
     try:
         lock = _lock(real)
@@ -73,7 +85,7 @@ def audit_offline(state: Path, params: AuditParams) -> dict[str, Any] | None:
         return None
     try:
         with tempfile.TemporaryDirectory(prefix="noctuary-audit-") as scratch:
-            return _audit(View(Path(scratch), real), lock, params)
+            return _audit(View(Path(scratch), real), lock, params, tell)
     finally:
         lock.release()
 
@@ -97,13 +109,46 @@ def _lock(real: StateDir) -> StoreLock:
     return StoreLock(descriptor)
 
 
-def _audit(view: View, lock: StoreLock, params: AuditParams) -> dict[str, Any]:
+@contextmanager
+def open_to_read(state: Path) -> Iterator[tuple[Store, list[Destroying]]]:
+    """The store in `state`, checked as at a start and walked in a child, with the records that destroy keys.
+
+    Raises StoreLocked when another process has it open, StoreAbsent, and DamagedStore for whatever is found.
+    """
+    real = StateDir(state.absolute())
+    lock = _lock(real)
+    try:
+        with tempfile.TemporaryDirectory(prefix="noctuary-read-") as scratch:
+            view = View(Path(scratch), real)
+            store_id = _store_id(real)
+            _link_journal(view)
+            for found in verify_in_child(view.root).findings:
+                raise DamagedStore("journal", f"{found.code}: {found.what}", found.action, found.seq)
+            store = Store(view, lock, readonly=True)
+            store.store_id = store_id
+            try:
+                yield store, store.check(None)
+            except lmdb.Error as error:
+                raise DamagedStore("journal", str(error), _RESTORE) from error
+            finally:
+                store.close(clean=False)
+    finally:
+        lock.release()
+
+
+def _link_journal(view: View) -> None:
+    view.journal_dir.mkdir()
+    (view.journal_dir / DATA_FILE).symlink_to(view.real.journal_dir.resolve() / DATA_FILE)
+    make_lock_file(view.journal_dir)  # where the scratch disk is full, this says so
+
+
+def _audit(view: View, lock: StoreLock, params: AuditParams, tell: Tell) -> dict[str, Any]:
     try:
         store_id = _store_id(view.real)
     except DamagedStore as error:
         return _only(0, [_fault(error)])
-    view.journal_dir.mkdir()
-    (view.journal_dir / DATA_FILE).symlink_to(view.real.journal_dir.resolve() / DATA_FILE)
+    _link_journal(view)
+    tell("walk", 0, 1)  # in a child, which doesn't say how far it is
     walked = verify_in_child(view.root)
     if walked.findings:
         return _damaged(store_id, walked)
@@ -111,7 +156,7 @@ def _audit(view: View, lock: StoreLock, params: AuditParams) -> dict[str, Any]:
     store.store_id = store_id
     try:
         store.check(None)
-        return _opened(store, view, walked, params)
+        return _opened(store, view, walked, params, tell)
     except lmdb.Error as error:
         fault = DamagedStore("journal", str(error), _RESTORE)
     except DamagedStore as error:
@@ -132,7 +177,7 @@ def _store_id(real: StateDir) -> bytes:
     raise DamagedStore("FORMAT", "it is missing, but a journal or a vault is there", _RESTORE)
 
 
-def _opened(store: Store, view: View, walked: Verification, params: AuditParams) -> dict[str, Any]:
+def _opened(store: Store, view: View, walked: Verification, params: AuditParams, tell: Tell) -> dict[str, Any]:
     """What an opened journal says: its keys, the range and the heads asked about, the fold."""
     bounded = any(value is not UNSET for value in (params.from_seq, params.to_seq, params.against))
     if bounded:
@@ -145,30 +190,30 @@ def _opened(store: Store, view: View, walked: Verification, params: AuditParams)
         result = AuditResult(records=walked.records, head=head, digests={}, findings=findings)
     if not params.rebuild or result.findings:
         return _told(result)
-    notes = _rebuilt(store, view, result)
+    notes = _rebuilt(store, view, result, tell)
     return _told(result, notes)
 
 
-def _rebuilt(store: Store, view: View, result: AuditResult) -> list[str]:
+def _rebuilt(store: Store, view: View, result: AuditResult, tell: Tell) -> list[str]:
     """Fold the journal beside the store, and compare at the record where the trusted projections stand."""
     folded = ProjectionStore.open(view.root / "folded", store.boot_id)
     try:
-        notes = _compared(store, view, folded, result)
-        folded.catch_up(store.log)
+        notes = _compared(store, view, folded, result, tell)
+        folded.catch_up(store.log, partial(tell, "fold"))
         result.digests = folded.digests()
     finally:
         folded.close(clean=False)
     return notes
 
 
-def _compared(store: Store, view: View, folded: ProjectionStore, result: AuditResult) -> list[str]:
+def _compared(store: Store, view: View, folded: ProjectionStore, result: AuditResult, tell: Tell) -> list[str]:
     live: ProjectionStore | None = None
     try:
         place = view.real.projections_dir
         live = ProjectionStore.open_readonly(place, view.root / "projections", store.boot_id, store.log)
         if live is None:
             return [NOT_COMPARED]
-        folded.catch_up(store.log, to_seq=live.head.seq)
+        folded.catch_up(store.log, partial(tell, "fold"), live.head.seq)
         wanted, found = folded.digests(), live.digests()
     except DamagedStore as error:
         result.findings.append(_fault(error))

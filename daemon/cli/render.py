@@ -1,26 +1,57 @@
-"""People's output: which form a verb's result has."""
+"""People's output: which form a verb's result has. No control character of a result reaches the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from daemon.cli import render_block, render_rows, render_tree
-
-FORMS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
-    "list": render_rows.memories,
-    "sessions": render_rows.sessions,
-    "session": render_rows.session,
-    "trace": render_tree.trace,
-    "get": render_block.memories,
-    "remember_many": render_block.written,
-    "head": render_block.short,
-    "status": render_block.short,
-    "audit": render_block.audit,
+FORMS: dict[str, str] = {
+    "list": "rows.memories",
+    "sessions": "rows.sessions",
+    "session": "rows.session",
+    "trace": "tree.trace",
+    "get": "block.memories",
+    "remember": "written.remember",
+    "remember_many": "written.remember_many",
+    "forget": "written.forget",
+    "recover": "written.recover",
+    "session_open": "written.session_open",
+    "session_close": "written.session_close",
+    "history": "history.history",
+    "records": "records.records",
+    "hello": "operator.hello",
+    "describe": "schema.described",
+    "head": "operator.head",
+    "status": "operator.status",
+    "audit": "operator.audit",
+    "backup": "operator.backup",
+    "rebuild": "operator.rebuild",
+    "cancel": "operator.cancel",
+    "metrics": "operator.metrics",
+    "lifecycle": "operator.lifecycle",
+    "import": "moved.imported",
+    "import_frames": "moved.made",
+    "export": "moved.exported",
+    "restore": "moved.restored",
 }
+"""Verb or command → module and function of its form. What isn't there, or not as it should be, is told as a block."""
 
 
 def render(result: Any, verb: str = "") -> str:
     """A result as lines."""
-    form = FORMS.get(verb)
-    return "\n".join(form(result) if form else render_block.block(result)).rstrip()
+    from daemon.cli.render_text import CONTROL
+
+    try:
+        lines = form_of(verb)(result)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # of a daemon that answers otherwise
+        lines = form_of("")(result)
+    return CONTROL.sub("?", "\n".join(lines)).replace("\t", " ").rstrip()
+
+
+def form_of(verb: str) -> Callable[[Any], list[str]]:
+    """Imported here: a hook that asks for JSON, or for one form, needn't wait for the others."""
+    from importlib import import_module
+
+    module, _, name = FORMS.get(verb, "block.block").partition(".")
+    form: Callable[[Any], list[str]] = getattr(import_module(f"daemon.cli.render_{module}"), name)
+    return form

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
-from daemon.cli.complaining import sentence
 from daemon.cli.render_text import cleaned, plain, verbatim, wrap
+
+FIRST: Final = ("id", "status", "origin", "at")
+APART: Final = (*FIRST, "kind", "text", "metadata")
+QUIET_WHEN_0: Final = ("verifications", "valence", "arousal", "soul_version")
 
 
 def block(value: Any, indent: str = "") -> list[str]:
@@ -32,41 +35,24 @@ def memories(result: dict[str, Any]) -> list[str]:
     out: list[str] = []
     for row in result["memories"]:
         text, metadata = row.get("text"), row.get("metadata")
-        head = f"{plain(row['id'])} {plain(row.get('status'))} {plain(row.get('origin'))} {plain(row.get('at'))}"
-        apart = ("id", "status", "origin", "at", "text", "metadata")
-        out += [*wrap(head), *block(said({k: v for k, v in row.items() if k not in apart}), "  ")]
+        out += wrap(" ".join(plain(row[name]) for name in FIRST if row.get(name) is not None))
+        out += block(said({name: _told(name, item) for name, item in row.items() if _is_shown(name, item)}), "  ")
         if metadata is not None:
             out += wrap(f"metadata: {cleaned(json.dumps(metadata, ensure_ascii=False))}", "  ")
         out += [*(["", *verbatim(text, "  ")] if text else []), ""]
-    return out + ([f"not found: {plain(result['not_found'])}"] if result["not_found"] else [])
+    return out + (wrap(f"not found: {plain(result['not_found'])}") if result["not_found"] else [])
 
 
-def written(result: dict[str, Any]) -> list[str]:
-    """`remember_many`: a line for each item, in its order."""
-    out: list[str] = []
-    for place, row in enumerate(result.get("results") or ()):
-        if "error" in row:
-            error = row["error"]
-            data = {name: item for name, item in (error.get("data") or {}).items() if name != "index"}
-            out += wrap(f"@{place} refused: {sentence(str(error.get('message')), data)}")
-        else:
-            out += wrap(f"@{place} {plain(row.get('id'))}" + (" (duplicate)" if row.get("duplicate") else ""))
-    return out or ["nothing"]
+def _is_shown(name: str, item: Any) -> bool:
+    return name not in APART and not (name in QUIET_WHEN_0 and item == 0)
 
 
-def short(result: dict[str, Any]) -> list[str]:
-    return block(said(result)) or ["done"]
-
-
-def audit(result: dict[str, Any]) -> list[str]:
-    """What was walked and found; the digests a line each."""
-    found = result["findings"]
-    head = result.get("head") or {}
-    lines = [f"{result['records']} records; {len(found) or 'no'} findings"]
-    lines += block(said(head), "  ") + block(result.get("digests") or {}, "  ")
-    for row in found:
-        lines += wrap(f"{row['code']} at {plain(row['seq'])}: {plain(row['what'])}") + wrap(
-            plain(row["action"]), "    "
-        )
-    lines += [line for note in result.get("notes") or () for line in wrap(plain(note))]
-    return lines + [f"against {number}: {plain(item)}" for number, item in enumerate(result.get("against") or (), 1)]
+def _told(name: str, item: Any) -> Any:
+    """Who wrote it, where it stands and what is outside of the store, as people say them."""
+    if name == "actor":
+        return f"{item['role']} {item['uid']} ({item['via']})"
+    if name == "address":
+        return f"record {item['seq']} of epoch {item['epoch']}"
+    if name in ("derived_from", "evidence"):
+        return [f"{each['kind']}:{each['id']}" if isinstance(each, dict) else each for each in item]
+    return item

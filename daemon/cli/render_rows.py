@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from daemon.cli.render_text import plain, short, start, table, zone_line
+from daemon.cli.render_text import clipped, named, plain, short, table, wrap, zone_line
 
-WHO_COLUMNS = 16
+WHO_COLUMNS: Final = 16
+TEXT_LINES: Final = 3
+"""That a text may take beside the other columns; longer ones stand under them."""
 
 
 def memories(result: dict[str, Any]) -> list[str]:
     rows = [[_when(row), plain(row["id"]), _who(row), _text(row)] for row in result.get("memories") or ()]
-    lines = table(("AT", "ID", "WHO", "TEXT"), rows) if rows else ["none"]
-    return lines + _foot(result, len(rows))
+    if not rows and not result.get("next_cursor"):
+        return ["none"]
+    lines = table(("AT", "ID", "WHO", "TEXT"), rows, TEXT_LINES)
+    return lines + _foot(result, [row.get("occurred_at") or row.get("at") for row in result.get("memories") or ()])
 
 
 def sessions(result: dict[str, Any]) -> list[str]:
@@ -21,18 +25,25 @@ def sessions(result: dict[str, Any]) -> list[str]:
          f"{plain(row['agent'])} {plain(row['key'])}"]
         for row in result["sessions"]
     ]  # fmt: skip
-    lines = table(("LAST", "SESSION", "STATE", "TURNS", "AGENT, KEY"), rows) if rows else ["none"]
-    return lines + _foot(result, len(rows))
+    if not rows and not result.get("next_cursor"):
+        return ["none"]
+    lines = table(("LAST", "SESSION", "STATE", "TURNS", "AGENT, KEY"), rows)
+    return lines + _foot(result, [row["last_at"] for row in result["sessions"]])
 
 
 def session(result: dict[str, Any]) -> list[str]:
-    """A session's head as a block, its turns as a table."""
+    """A session's head, its turns as a table; what else was asked for as it is."""
     from daemon.cli.render_block import block, said
 
-    turns = result.get("memories")
-    told = {name: item for name, item in result.items() if name not in ("memories", "next_cursor", "total")}
-    lines = block(said(told))
-    return lines if turns is None else [*lines, "", *memories(result)]
+    shown = dict.fromkeys(["sleep", "memories", "next_cursor", "total"])
+    rest = {name: item for name, item in said(result).items() if name not in shown and not isinstance(item, list)}
+    sleep = result.get("sleep") or {}
+    why = "eligible" if sleep.get("eligible") else f"not yet: {plain(sleep.get('why_not'))}"
+    lines = named([*((name.replace("_", " "), plain(item)) for name, item in rest.items()), ("sleep", why)])
+    lists = {name: result[name] for name in ("passes", "derived") if name in result}
+    for name, rows in lists.items():
+        lines += ["", *block({name: rows})]
+    return lines if result.get("memories") is None else [*lines, "", *memories(result)]
 
 
 def _when(row: dict[str, Any]) -> str:
@@ -42,8 +53,8 @@ def _when(row: dict[str, Any]) -> str:
 
 def _who(row: dict[str, Any]) -> str:
     """Who spoke; of what nobody spoke, what it is."""
-    named = row.get("speaker") or row.get("role") or row.get("subtype") or row.get("kind")
-    return start(plain(named), WHO_COLUMNS)
+    spoke = row.get("speaker") or row.get("role") or row.get("subtype") or row.get("kind")
+    return clipped(plain(spoke), WHO_COLUMNS)
 
 
 def _text(row: dict[str, Any]) -> str:
@@ -55,8 +66,8 @@ def _text(row: dict[str, Any]) -> str:
     return aside + plain(row["text"]) + (" …" if row.get("cut") else "")
 
 
-def _foot(result: dict[str, Any], count: int) -> list[str]:
-    lines = [f"{count} of {result.get('total', count)}; {zone_line()}"]
+def _foot(result: dict[str, Any], times: list[Any]) -> list[str]:
+    lines = wrap(f"{len(times)} of {result.get('total', len(times))}; {zone_line(times)}")
     if result.get("next_cursor"):
-        lines.append(f"more: --cursor {result['next_cursor']}")
+        lines.append(f"more: --cursor {plain(result['next_cursor'])}")
     return lines

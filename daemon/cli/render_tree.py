@@ -6,9 +6,12 @@ An edge goes from what was made to its source: `-> derived_from` stands before a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from daemon.cli.render_text import plain
+from daemon.cli.render_text import plain, wrap
+
+DEEPEST: Final = 11
+"""How deep a line is set in at most."""
 
 
 def trace(result: dict[str, Any]) -> list[str]:
@@ -25,12 +28,12 @@ def trace(result: dict[str, Any]) -> list[str]:
     while stack:  # no recursion: a trace is up to 1000 deep
         ref, kind, depth = stack.pop()
         told = f"{plain(ref)} (above)" if ref in seen else _node(ref, nodes.get(ref))
-        lines.append("  " * min(depth, 11) + kind + told)
+        lines += wrap(kind + told, "  " * min(depth, DEEPEST))
         if ref not in seen:
             seen.add(ref)
             stack += [(far, word, depth + 1) for far, word in reversed(below.get(ref, []))]
-    lines += [_node(ref, node) for ref, node in nodes.items() if ref not in seen]
-    return lines + (["cut: --depth goes deeper"] if result["truncated"] else [])
+    lines += [line for ref, node in nodes.items() if ref not in seen for line in wrap(_node(ref, node))]
+    return lines + (["truncated: --depth goes deeper"] if result["truncated"] else [])
 
 
 def _depth(nodes: dict[str, Any], ref: str) -> int:
@@ -41,4 +44,5 @@ def _node(ref: str, node: dict[str, Any] | None) -> str:
     if node is None:
         return plain(ref)
     sure = "" if node["confidence"] is None else f" [{node['confidence']:.0%}]"
-    return f"{plain(ref)}{sure} {plain(node['origin'])} {plain(node['status'])}"
+    words = [plain(node[name]) for name in ("origin", "status") if node.get(name)]
+    return " ".join([plain(ref) + sure, *words])

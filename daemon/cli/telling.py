@@ -1,47 +1,80 @@
-"""`--help` and `schema`: what the wire types and the client's docstrings say. Imported only for these."""
+"""`--help`, `help` and `schema`. The words of verbs and options are those of the reference, what values they take is
+read from the wire types. Imported only for these.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
 
-import msgspec
-
-import noctuary
 from daemon.cli import arguments
 from daemon.cli.arguments import Usage
-from daemon.cli.render_text import WIDTH, fold, wrap
-from daemon.wire.params import Selection
-from daemon.wire.verbs import VERBS
+from daemon.cli.option_words import OPTION_WORDS, VERB_WORDS
+from daemon.cli.render_text import WIDTH, columns, fold, width, wrap
 
 OTHERS = {
     "import": (
-        "import --format turns|locomo FILE",
-        "Write the turns and memories of a file; importing it again adds only what is new.",
-        ("--format turns|locomo: what the file is", "FILE: its path, - for standard input"),
+        "import --format turns|locomo|frames FILE [--state DIR]",
+        "Writes the turns and memories of a file, and again only what is new; or, of frames, makes a "
+        "store of an export.",
+        (
+            "--format turns|locomo: what the file is; a daemon writes it",
+            "--format frames: an export at level content; a new store is made of it, without a daemon",
+            "--state DIR: where that store is made: absent or empty (default: NOCTUARY_STATE, else the default place)",
+            "FILE: its path, - for standard input",
+        ),
+    ),
+    "export": (
+        "export [--level skeleton|sealed|content] [--out FILE] [--force] [--state DIR]",
+        "Writes the whole store as frames, one JSON object a line, of which import --format frames makes a store.",
+        (
+            "--level skeleton: records only; sealed: with ciphertext; content: with all texts in the clear (default)",
+            "--out FILE: a file of its own, mode 0600; - is standard output (default)",
+            "--force: replace FILE",
+            "--state DIR: the store there, read without a daemon if none has it open (default: NOCTUARY_STATE, "
+            "else the default place)",
+        ),
+    ),
+    "restore": (
+        "restore BACKUP [--state DIR] [--vault BACKUP] [--purges FILE | --without-purges]",
+        "Makes a store of a backup, without a daemon, and carries out every purge since.",
+        (
+            "BACKUP: the directory that noctuary backup wrote",
+            "--state DIR: where the store is made: absent, empty, or with a file purges only (default: NOCTUARY_STATE, "
+            "else the default place)",
+            "--vault BACKUP: take the keys from this backup of the same store, which may be newer",
+            "--purges FILE: the purges to carry out again (default: the file purges in DIR)",
+            "--without-purges: carry out none; what was purged since reads again",
+        ),
     ),
     "call": (
         "call VERB JSON",
-        "Call a verb with its parameters as one JSON object, as they stand on the wire.",
-        ("JSON: the object, {} when left out, - for standard input",),
+        "Calls a verb with its parameters as one JSON object, as they stand on the wire.",
+        ("JSON: the object, {} when left out, - for standard input", "--file PATH: the object, from a file"),
     ),
     "meta": (
         "meta trace|reverse KIND:ID",
-        "Where a memory comes from (trace), or what was made from it (reverse).",
+        "Tells where a memory comes from (trace), or what was made from it (reverse).",
         ("KIND:ID: also as two words, KIND ID", "uncertain, orphans, verify: not in this version"),
+    ),
+    "help": (
+        "help [COMMAND]",
+        "Tells what a command is for and what it takes, as COMMAND --help does; without one, which there are.",
+        (),
     ),
     "schema": (
         "schema [VERB]",
-        "Print the JSON Schema of a verb's parameters and result, or of all verbs.",
+        "Prints the JSON Schema of a verb's parameters and result, or of all verbs.",
         (),
     ),
     "config": (
         "config [--state DIR] [--socket PATH] [--config FILE] [--json]",
-        "Print the effective configuration, and where each value came from.",
+        "Prints the effective configuration, and where each value came from.",
         ("--state DIR: the state directory", "--socket PATH: the socket", "--config FILE: the configuration file"),
     ),
     "daemon": (
         "daemon [--state DIR] [--socket PATH] [--config FILE] [--check]",
-        "Run the daemon in the foreground.",
+        "Runs the daemon in the foreground.",
         (
             "--state DIR: the state directory; a store is made if there is none",
             "--socket PATH: where it listens",
@@ -51,125 +84,173 @@ OTHERS = {
     ),
 }
 EXTRA = {
-    "remember": ("--file PATH: the text, from a file", "TEXT: - for standard input"),
-    "remember_many": ("--file PATH: the items, from a file", "ITEMS: a JSON array, - for standard input"),
+    "subscribe": (
+        "--after JSON: also a frame, a mark or a head as it was printed",
+        "--marks: also say now and then up to where everything was printed",
+        "--json: each frame as a line, times in UTC; it ends at SIGINT, SIGTERM and when nobody reads",
+    ),
+    "remember": ("--file PATH: the text, from a file; TEXT may be - for standard input",),
+    "remember_many": ("--file PATH: the items, from a file; ITEMS is a JSON array, or - for standard input",),
     "audit": (
         "--state DIR: the store there, read without a daemon if none has it open (default: NOCTUARY_STATE, "
         "else the default place)",
-        "--rebuild without a daemon folds in TMPDIR: nothing is written under the state directory",
+        "--rebuild: without a daemon it folds in TMPDIR; nothing is written under the state directory",
+        "--against JSON: as noctuary head --json prints them",
     ),
-    "get": ("IDS: KIND:ID, also as two words, KIND ID",),
+    "rebuild": (
+        "WHAT: the same as --what WHAT",
+        "--state DIR: the store there, folded without a daemon if none has it open (default: NOCTUARY_STATE, "
+        "else the default place)",
+    ),
+    "cancel": (
+        "REQUEST: a command has a connection of its own, so that only a program can cancel; Ctrl-C ends a command",
+    ),
+    "get": (
+        "IDS: KIND:ID, also as two words, KIND ID; - for standard input",
+        "--file PATH: the ids, from a file, one or more a line",
+    ),
 }
+ABOUT = "Writes and reads memories of a noctuary daemon. noctuary help COMMAND tells more of each."
 FOOT = (
     "--version prints the version. The words of a name are joined with - or _. Exit codes: 0 done, 1 not found, "
-    "2 wrong words, 3 no daemon, 4 refused, 65 damaged, 75 not now, 77 denied, 78 configuration."
+    "2 wrong words, 3 no daemon, 4 refused, 65 damaged, 70 a fault of the program, 73 can't create, 74 input or output "
+    "failed or the outcome is unknown, 75 not now, 77 denied, 78 configuration, 130 interrupted."
 )
-TIMES = frozenset(["as_known_at", "since", "until", "valid_from", "valid_to", "occurred_at", "at"])
-TIME = "TIME, as 2026-06-02T09:00:00+02:00"
-LARGE = 1 << 40
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 COMMON_LINES = (
-    "--json: the plain result, times in UTC",
-    "--socket PATH, --tenant NAME: which daemon, whose memories",
+    "--json: the plain result as one line, times in UTC; errors too, on standard error",
+    "--socket PATH: the daemon's socket (default: NOCTUARY_SOCKET, else the usual places)",
+    "--tenant NAME: whose memories (default: NOCTUARY_TENANT, else your own)",
     "--: what follows is no option",
 )
+HEAD_COLUMNS: Final = 24
+COMMON_WORDS: Final = {
+    "correlation": "a name of the caller's for this call, kept in the journal",
+    "progress": "tell how far long work is; on a terminal it is shown anyway",
+    "idempotency_key": "a request with the key of an earlier one is not done again: its first answer comes back",
+    "tenants": "tenants to read, instead of --tenant",
+}
 
 
 def usage() -> str:
     """The help of the command itself."""
-    lines = ["usage: noctuary [--json] [--socket PATH] [--tenant NAME] COMMAND ...", ""]
-    lines += [*wrap("Write and read memories of a noctuary daemon. COMMAND --help tells more of each."), ""]
-    width = max(len(name) for name in (*arguments.VERBS, *OTHERS)) + 2
-    for name in arguments.VERBS:
-        lines += _entry(name, width, sentence_of(name))
-    lines.append("")
-    for name, (_, told, _) in OTHERS.items():
-        lines += _entry(name, width, told)
-    lines += ["", *fold(FOOT, WIDTH)]
+    lines = _wrapped("usage: noctuary [--json] [--socket PATH] [--tenant NAME] COMMAND ...")
+    lines += [
+        "",
+        *fold(ABOUT, _room()),
+        "",
+    ]
+    lines += _pairs((name, sentence_of(name)) for name in arguments.VERBS)
+    lines += ["", *_pairs((name, told) for name, (_, told, _) in OTHERS.items()), "", *fold(FOOT, _room())]
     return "\n".join(lines)
-
-
-def _entry(name: str, width: int, told: str) -> list[str]:
-    first, *rest = wrap(told, " " * width)
-    return [name.ljust(width) + first[width:], *(" " * width + line.strip() for line in rest)]
 
 
 def sentence_of(verb: str) -> str:
     """One sentence on what a verb does."""
-    return str(getattr(noctuary.Client, verb).__doc__ or "").split("\n\n")[0].replace("`", "").strip()
+    return VERB_WORDS[verb].partition(". ")[0].removesuffix(".") + "."
 
 
 def schema(words: list[str]) -> dict[str, Any]:
-    """JSON Schemas of the verb named, else of all."""
+    """JSON Schemas of the verb named, else of all. Raises Usage."""
+    from daemon.wire.schema import schemas_of
+
     if len(words) > 1:
         raise Usage("schema [VERB]")
-    if not words:
-        return {name: _schemas(name) for name in VERBS}
-    verb = words[0].replace("-", "_")
-    if verb not in VERBS:
-        raise Usage(f"there is no verb {words[0]!r}; see noctuary --help")
-    return _schemas(verb)
-
-
-def _schemas(verb: str) -> dict[str, Any]:
-    row = VERBS[verb]
-    return {"params": msgspec.json.schema(row.params), "result": msgspec.json.schema(row.result)}
+    verb = words[0].replace("-", "_") if words else ""
+    if verb and verb not in arguments.VERBS:
+        raise Usage(f"there is no verb {words[0]!r}{arguments.nearest(verb, arguments.VERBS)}; see noctuary --help")
+    asked = [verb] if verb else arguments.VERBS
+    found = {each: {part: {"$schema": DIALECT, **told} for part, told in schemas_of(each).items()} for each in asked}
+    return found[verb] if verb else found
 
 
 def help_of(name: str) -> str:
-    """Usage, one sentence, and a line for each option with the words it allows. Raises Usage."""
+    """Usage, what it is for, and for each option what it is, what it may be and what holds without it. Raises Usage."""
     if name in OTHERS:
         form, told, options = OTHERS[name]
-        return "\n".join([*wrap(f"usage: noctuary {form}"), "", *fold(told, WIDTH), "", *_lines(options)]).rstrip()
-    if name not in VERBS:
-        arguments_word = "is not in this version" if name in arguments.LATER.split() else "is no command"
-        raise Usage(f"{name} {arguments_word}; see noctuary --help")
+        lines = [*_wrapped(f"usage: noctuary {form}"), "", *fold(told, _room()), "", *_lines(options)]
+        return "\n".join(lines).rstrip()
+    if name not in arguments.VERBS:
+        raise Usage(arguments.unknown(name, OTHERS))
     places = " ".join(word.upper() for word in arguments.VERBS[name].split()).replace("*", " ...")
     must = "".join(f" --{word} {word.upper()}" for word in arguments.REQUIRED.get(name, ()))
-    lines = [*wrap(f"usage: noctuary {name} {places}".rstrip() + f"{must} [--OPTION VALUE ...]"), ""]
-    lines += [*fold(sentence_of(name), WIDTH), ""]
-    lines += _lines([*_options(name), *EXTRA.get(name, ()), *COMMON_LINES])
-    return "\n".join(lines)
+    lines = _wrapped(f"usage: noctuary {name} {places}".rstrip() + f"{must} [--OPTION VALUE ...]")
+    lines += ["", *fold(VERB_WORDS[name], _room()), ""]
+    own = _merged([*_places(name), *_options(name), *_split(EXTRA.get(name, ()))])
+    common = {head: words for head, words in _split(COMMON_LINES) if head not in own}
+    return "\n".join([*lines, *_pairs({**own, **common}.items(), "  ")])
 
 
-def _lines(told: Any) -> list[str]:
-    return [line for each in told for line in wrap(each, "  ")]
+def _merged(told: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """What is said of an option in two places, in one."""
+    merged: dict[str, str] = {}
+    for head, words in told:
+        known = next((each for each in merged if each.partition(" ")[0] == head.partition(" ")[0]), None)
+        merged[known or head] = words if known is None else f"{merged[known]}; {words}"
+    return merged
 
 
-def _options(verb: str) -> list[str]:
-    """A line for each option: its value's form, whether it must be there, may be repeated, or is JSON."""
-    kinds = {field.name: field for field in msgspec.structs.fields(VERBS[verb].params)}
-    inner = {field.name: field for field in msgspec.structs.fields(Selection)} if verb == "list" else {}
-    told = []
+def _places(verb: str) -> list[tuple[str, str]]:
+    """What stands without an option's name."""
+    names = [word.rstrip("*") for word in arguments.VERBS[verb].split()]
+    return [(name.upper(), OPTION_WORDS[verb][name]) for name in names]
+
+
+def _options(verb: str) -> list[tuple[str, str]]:
+    """Each option with the form of its value, and its words."""
+    from daemon.cli.render_schema import bounds, default, followed, place
+    from daemon.wire.schema import schemas_of
+
+    told = schemas_of(verb)["params"]
+    defs = told["$defs"]
+    known = dict(followed(told, defs)["properties"])
+    known |= defs["Selection"]["properties"] if verb == "list" else {}
+    out = []
     for word in f"{arguments.OPTIONS.get(verb, '')} {arguments.COMMON}".split():
         name, mark = word.rstrip(arguments.MARKS), word[-1]
-        field = kinds.get(name) or inner.get(name)
-        if field is None:
+        if name not in known:
             continue
-        must = " (required)" if name in arguments.REQUIRED.get(verb, ()) else ""
-        told.append(f"--{name} {TIME if name in TIMES else _form(msgspec.json.schema(field.type), mark)}{must}")
-    return told
+        form = "[true|false]" if mark == "!" else place(known[name], defs)
+        notes = [*bounds(known[name], defs), *default(known[name])]
+        notes += ["may be repeated"] if mark == "+" else ["or --no-" + name.replace("_", "-")] if mark == "!" else []
+        notes += ["- for standard input"] if form == "JSON" and mark == "@" else []
+        notes += ["required"] if name in arguments.REQUIRED.get(verb, ()) else []
+        words = COMMON_WORDS.get(name) or OPTION_WORDS[verb][name]
+        out.append((f"--{name} {form}", words + (f" ({'; '.join(notes)})" if notes else "")))
+    return out
 
 
-def _form(told: dict[str, Any], mark: str) -> str:
-    if mark == "!":
-        return "[true|false], or --no-..."
-    if mark == "@":
-        return "TEXT or JSON" if any(each.get("type") == "string" for each in told.get("anyOf", ())) else "JSON"
-    item = told.get("items") or {} if told.get("type") == "array" else told
-    if mark == "+":
-        nested = next((each["items"] for each in told.get("anyOf", ()) if "items" in each), item)
-        return f"{_type(nested)} (may be repeated)"
-    return _type(item)
+# --- lines ---------------------------------------------------------------------------------------
 
 
-def _type(told: dict[str, Any]) -> str:
-    if "enum" in told:
-        return " | ".join(str(item) for item in told["enum"])
-    if "anyOf" in told:
-        kinds = dict.fromkeys(_type(item) for item in told["anyOf"])
-        return " or ".join(kinds)
-    if told.get("type") in ("number", "integer") and "minimum" in told and told.get("maximum", LARGE) < LARGE:
-        return f"{told['minimum']:g}..{told['maximum']:g}"
-    return {"string": "TEXT", "number": "NUMBER", "integer": "NUMBER", "boolean": "[true|false]"}.get(
-        str(told.get("type")), "JSON"
-    )
+def _room() -> int:
+    """Prose is read in lines of at most 80 columns, however wide the terminal is."""
+    return min(WIDTH, width())
+
+
+def _wrapped(text: str) -> list[str]:
+    return wrap(text, room=_room())
+
+
+def _lines(told: Iterable[str]) -> list[str]:
+    """`OPTION: words` lines."""
+    return _pairs(_split(told), "  ")
+
+
+def _split(told: Iterable[str]) -> list[tuple[str, str]]:
+    return [(head, words) for head, _, words in (each.partition(": ") for each in told)]
+
+
+def _pairs(told: Iterable[tuple[str, str]], indent: str = "") -> list[str]:
+    """Names and what they are, in two columns; a name that is too long has a line of its own."""
+    lines: list[str] = []
+    room = _room()
+    beside = HEAD_COLUMNS if room == WIDTH else 6
+    for head, words in told:
+        pieces = fold(words, room - beside)
+        if columns(indent + head) + 2 > beside:
+            lines += wrap(head, indent, room)
+        else:
+            lines.append((indent + head).ljust(beside) + pieces.pop(0))
+        lines += [" " * beside + piece for piece in pieces]
+    return lines

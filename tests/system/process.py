@@ -6,8 +6,10 @@ ended, or the deadline passed. What it printed is kept in a file, so that nothin
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import noctuary
+from tests.watching import WATCH
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_WITHIN_S = 30.0
 END_WITHIN_S = 30.0
 POLL_S = 0.01
+MEASURED_WITHIN_S = 2.0
 ENTRY = (sys.executable, "-m", "daemon.cli.entry")
 
 
@@ -34,36 +38,44 @@ class DaemonProcess:
         self.state = directory / "state"
         self.socket = directory / f"{name}.sock"
         self.log = directory / f"{name}.log"
+        self.variables: dict[str, str] = {}
+        """Of its environment, beside what it inherits."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("NOCTUARY_", "XDG_"))}
-        return {**kept, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(self.state.parent / "no-config")}
+        ours = {"PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(self.state.parent / "no-config")}
+        return {**kept, **ours, **self.variables}
 
     @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
 
-    def spawn(self, *flags: str) -> None:
-        """Start it, not waiting for anything."""
+    def spawn(self, *flags: str, through: tuple[str, ...] = (), passed: tuple[int, ...] = ()) -> None:
+        """Start it, not waiting for anything; `through` another command, with `passed` descriptors."""
         assert self._process is None, "there is one running"
-        command = [*ENTRY, "daemon", "--state", str(self.state), "--socket", str(self.socket), *flags]
+        command = [*through, *ENTRY, "daemon", "--state", str(self.state), "--socket", str(self.socket), *flags]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+                command, cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                pass_fds=passed,
+            )  # fmt: skip
 
     def start(self, *flags: str) -> None:
         """Start it and return when it answers. Raises DaemonEnded."""
         self.spawn(*flags)
+        self.await_ready()
+
+    def await_ready(self) -> None:
+        """Return when it answers. Raises DaemonEnded."""
         assert self._process is not None
         deadline = time.monotonic() + READY_WITHIN_S
         while time.monotonic() < deadline:
             code = self._process.poll()
             if code is not None:
-                self._process = None
+                self._ended()
                 raise DaemonEnded(f"exit {code}: {self.logged()[-2000:]}")
             if self._answers():
                 return
@@ -84,6 +96,7 @@ class DaemonProcess:
 
     def stop(self) -> int:
         """SIGTERM; its exit code."""
+        self._measure()
         return self._end(signal.SIGTERM)
 
     def restart(self) -> None:
@@ -100,7 +113,11 @@ class DaemonProcess:
             self.kill()
             raise
         finally:
-            self._process = None
+            self._ended()
+
+    def _ended(self) -> None:
+        self._process = None
+        WATCH.logs.append(self.logged())
 
     def is_gone(self) -> bool:
         """Whether it is gone already; `wait` tells its exit code."""
@@ -110,7 +127,23 @@ class DaemonProcess:
     def close(self) -> None:
         """Whatever state it is in: no process is left."""
         if self._process is not None:
+            self._measure()
             self.kill()
+
+    def _measure(self) -> None:
+        """Have its metrics looked at, if it is in a state to tell them."""
+        line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "metrics", "params": {}}) + "\n"
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+                stream.settimeout(MEASURED_WITHIN_S)
+                stream.connect(str(self.socket))
+                stream.sendall(line.encode())
+                with stream.makefile("rb") as answers:
+                    answer = json.loads(answers.readline() or "{}")
+        except (OSError, ValueError):
+            return
+        if "result" in answer:
+            WATCH.metrics.append(answer["result"]["text"])
 
     def _end(self, number: signal.Signals) -> int:
         assert self._process is not None

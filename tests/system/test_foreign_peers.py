@@ -61,11 +61,11 @@ group = {TEAM}
 tenant = "team"
 role = "agent"
 """
-READ_BY_ALL = {"hello", "describe", "list", "sessions", "session", "trace", "head"}
+READ_BY_ALL = {"hello", "describe", "list", "sessions", "session", "trace", "head", "history", "records", "cancel"}
 MAY = {
     ADA: READ_BY_ALL
-    | {"remember", "remember_many", "get", "forget", "recover", "session_open", "session_close", "status"},
-    AUDITOR: READ_BY_ALL | {"audit"},
+    | {"remember", "remember_many", "get", "forget", "recover", "session_open", "session_close", "status", "subscribe"},
+    AUDITOR: READ_BY_ALL | {"audit", "metrics"},
 }  # fmt: skip
 """Of the verbs there are, what the contract gives an agent and an auditor."""
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -79,6 +79,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "session_open": {"agent": "a", "key": "k"},
     "session_close": {"session": "session:0000000000000"},
     "describe": {"verb": "hello"},
+    "history": {"id": "raw:0000000000000"},
+    "cancel": {"request": "none"},
+    "backup": {"dir": "/nowhere/there"},
 }
 
 
@@ -271,8 +274,10 @@ def test_a_cursor_of_another_tenant_or_made_up_opens_nothing(peered: PeeredDaemo
         assert reason_of(answer) == "invalid_input", cursor
         assert answer["error"]["data"]["parameter"] == "cursor"
     # Even one with the right fingerprint, for all there is and a head that never was, shows one's own only.
-    genuine = base64.urlsafe_b64decode(result_as(BOB, peered.socket, "list", limit=2)["next_cursor"])
-    forged = base64.urlsafe_b64encode(bytes(8) + b"\xff" * 8 + genuine[16:]).decode()
+    place, _, total = result_as(BOB, peered.socket, "list", limit=2)["next_cursor"].partition(".")
+    genuine = base64.urlsafe_b64decode(place + "=" * (-len(place) % 4))
+    epoch, query = genuine[:4], genuine[20:]
+    forged = base64.urlsafe_b64encode(epoch + bytes(8) + b"\xff" * 8 + query).decode().rstrip("=") + "." + total
     page = result_as(BOB, peered.socket, "list", cursor=forged)
     assert [memory["text"] for memory in page["memories"]] == [f"{BOB} {number}" for number in range(5)]
     assert page["total"] == 5

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from daemon.limits import LINE_BYTES
-from daemon.server import FILES_KEPT
+from daemon.listening import FILES_KEPT
 from tests.system import process
 from tests.system.process import DaemonProcess, everything
 from tests.system.raw_client import RAW, RawClient, anonymous_bytes, ask, eventually, reason_of, request, unharmed

@@ -1,0 +1,195 @@
+"""`noctuary export` and `noctuary import --format frames`: a whole store as lines of JSON, and back.
+
+Which store is exported is found as for `audit`: nobody holds it, then this process reads it and writes nothing under
+the state directory; else the daemon that has it open is asked, page by page, up to the head it names first.
+An import makes a store and needs no daemon. Progress is shown on a terminal only, as everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+import noctuary
+from daemon.cli import arguments, auditing, exits, progressing
+from daemon.cli.arguments import Usage
+from daemon.cli.complaining import complain
+from daemon.config import default_state
+from journal.errors import CannotCreate, DamagedStore, StoreLocked
+from journal.exporting import EXPORT_FORM, export_file, export_lines
+from journal.frames import Level
+
+EXPORT = "export [--level skeleton|sealed|content] [--out FILE] [--force] [--state DIR]"
+IMPORT = "import --format frames FILE [--state DIR]"
+PAGE_RECORDS = 1000
+_EXPORT_AGAIN = "Export the store again."
+
+Step = Callable[[int, int], None]
+
+
+def export(given: dict[str, Any], words: list[str]) -> int:
+    """Write an export; the exit code. Raises Usage, noctuary.NoctuaryError, NoctuaryFault."""
+    if given["tenant"]:
+        raise Usage("export has no option --tenant: it is of the whole store")
+    state, rest = auditing.place_of(given["socket"], words)
+    level, out, force = _options(rest)
+    if out == "-":
+        return _to_output(given, state, level)
+    if state is not None and Path(out).resolve().is_relative_to(state.resolve()):
+        raise CannotCreate(f"{out} lies in the state directory, where nothing may rest in the clear")
+    told: dict[str, Any] = {}
+    with export_file(Path(out), replace=force) as file, _steps("export") as step:
+        for line in _lines(given, state, level, step):
+            told = told or msgspec.json.decode(line)
+            file.write(line)
+    _show(given, {"file": out, "level": told["level"], "records": told["head"]["seq"], "head": told["head"]}, "export")
+    return exits.OK
+
+
+def _options(words: list[str]) -> tuple[Level, str, bool]:
+    """`(level, file, whether it may be replaced)`. Raises Usage."""
+    level, out, force = str(Level.CONTENT), "-", "--force" in words
+    words = [word for word in words if word != "--force"]
+    names = {word.partition("=")[0] for word in words}
+    if "--level" in names:
+        level, words = arguments.take("--level", words)
+    if "--out" in names:
+        out, words = arguments.take("--out", words)
+    if words:
+        raise Usage(f"{EXPORT}; {words[0]!r} is too much")
+    if level not in list(Level):
+        raise Usage(f"no level {level!r} (allowed: {', '.join(Level)})")
+    return Level(level), out, force
+
+
+def _to_output(given: dict[str, Any], state: Path | None, level: Level) -> int:
+    """To standard output. One that nobody reads to its end is no export: that is not done in silence."""
+    try:
+        with _steps("export") as step:
+            for line in _lines(given, state, level, step):
+                sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return complain(given["json"], exits.IO_ERROR, "whoever read the export has gone before its end")
+    return exits.OK
+
+
+def _lines(given: dict[str, Any], state: Path | None, level: Level, step: Step) -> Iterator[bytes]:
+    """The lines of the export, of the store itself or of its daemon."""
+    if state is None:
+        yield from _live(given, None, level, step)
+        return
+    from daemon.cli.offline import open_to_read, store_at
+
+    try:
+        with open_to_read(state) as (store, destroying):
+            yield from export_lines(store, destroying, level, step)
+            return
+    except StoreLocked:
+        wanted = store_at(state)
+    yield from _live(given, wanted, level, step)
+
+
+def _live(given: dict[str, Any], wanted: str | None, level: Level, step: Step) -> Iterator[bytes]:
+    """What the daemon answers, checked to be one line of records. Raises DamagedStore when it is not."""
+    client = noctuary.Client(given["socket"], None, None)
+    try:
+        head = client.call("head", {}, dict)
+        if wanted not in (None, head["store"]):
+            raise noctuary.Unavailable(
+                f"the store is open in another process, and the daemon at {client.socket} serves another store "
+                f"({head['store']} instead of {wanted}); give the --socket of the daemon that has it open, or stop it"
+            )
+        params = {"store_wide": True, "level": str(level), "limit": PAGE_RECORDS}
+        page = client.call("records", params, dict)
+        first = {"export": EXPORT_FORM, "store": head["store"], "epoch": head["epoch"], "head": head}
+        more = {"hash_key": page["hash_key"]} if level is Level.CONTENT else {}
+        yield msgspec.json.encode({**first, "level": str(level), **more}) + b"\n"
+        chain, expected = str(head["store"]), 1
+        while True:
+            for frame in page["frames"]:
+                if expected > head["seq"]:
+                    break
+                if (frame["seq"], frame["prev"]) != (expected, chain):
+                    found = f"the daemon's record {frame['seq']} does not follow on {expected - 1}"
+                    raise DamagedStore("export", found, _EXPORT_AGAIN, expected)
+                chain, expected = frame["chain"], expected + 1
+                yield msgspec.json.encode(frame) + b"\n"
+            step(expected - 1, head["seq"])
+            if expected > head["seq"] or page["next_cursor"] is None:
+                break
+            page = client.call("records", {**params, "cursor": page["next_cursor"]}, dict)
+    finally:
+        client.close()
+    if (expected - 1, chain) != (head["seq"], head["chain"]):
+        found = f"the daemon's records end at {expected - 1}, its head is record {head['seq']}"
+        raise DamagedStore("export", found, _EXPORT_AGAIN)
+
+
+# --- import ----------------------------------------------------------------------------------------
+
+
+def import_frames(given: dict[str, Any], words: list[str]) -> int:
+    """Make a store of an export; the exit code. Raises Usage, NoctuaryFault."""
+    from journal.importing import import_frames as make
+
+    if given["tenant"] or given["socket"] is not None:
+        raise Usage("an import of frames makes a store: it takes --state, no --socket and no --tenant")
+    path, state = _import_options(words)
+    with _source(path) as file, _steps("import") as step:
+        made = make(state, file, step)
+    source = made.source
+    told = {"store": source.store.hex(), "epoch": source.epoch, "seq": source.seq, "chain": source.chain.hex()}
+    _show(
+        given,
+        {"state": str(state), "store": made.store_id.hex(), "records": made.records, "source": told},
+        "import_frames",
+    )
+    return exits.OK
+
+
+def _import_options(words: list[str]) -> tuple[str, Path]:
+    """`(file, state directory)`. Raises Usage."""
+    _, words = arguments.take("--format", words)
+    state = os.environ.get("NOCTUARY_STATE", "")
+    if any(word.partition("=")[0] == "--state" for word in words):
+        state, words = arguments.take("--state", words)
+    if len(words) != 1 or (words[0].startswith("-") and words[0] != "-"):
+        raise Usage(IMPORT)
+    return words[0], Path(state or default_state(os.environ))
+
+
+@contextmanager
+def _source(path: str) -> Iterator[BinaryIO]:
+    if path == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise Usage(f"can't read {path}: {error.strerror}") from error
+    with open(descriptor, "rb") as file:
+        yield file
+
+
+# --- both --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _steps(phase: str) -> Iterator[Step]:
+    """What to call with (done, of): it shows a line on a terminal, nothing elsewhere."""
+    with progressing.shown() as on_progress:
+        yield lambda done, of: None if on_progress is None else on_progress(noctuary.Progress(0, done, of, phase))
+
+
+def _show(given: dict[str, Any], told: dict[str, Any], form: str) -> None:
+    from daemon.cli import render
+
+    print(msgspec.json.encode(told).decode() if given["json"] else render.render(told, form))

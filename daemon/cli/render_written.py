@@ -1,0 +1,68 @@
+"""What a write did, in a line or two; what it made stands first, so that it can be copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daemon.cli.complaining import sentence
+from daemon.cli.render_operator import repeated
+from daemon.cli.render_text import counted, plain, some, wrap
+
+
+def remember(result: dict[str, Any]) -> list[str]:
+    return [*wrap(_written(result)), *repeated(result)]
+
+
+def remember_many(result: dict[str, Any]) -> list[str]:
+    """A line for each item, in its order."""
+    out: list[str] = []
+    for place, row in enumerate(result.get("results") or ()):
+        if "error" in row:
+            error = row["error"]
+            data = {name: item for name, item in (error.get("data") or {}).items() if name != "index"}
+            out += wrap(f"@{place} refused: {sentence(str(error.get('message')), data)}")
+        else:
+            out += wrap(f"@{place} {plain(row.get('id'))}" + (" (duplicate)" if row.get("duplicate") else ""))
+    return out or ["nothing"]
+
+
+def _written(row: dict[str, Any]) -> str:
+    place = row.get("address") or {}
+    told = [f"record {place['seq']}"] if place.get("seq") is not None else []
+    told += [f"turn {row['turn']} of {plain(row['session'])}"] if row.get("turn") else []
+    told += [plain(row["session"])] if row.get("session") and not row.get("turn") else []
+    told += [plain(note) for note in row.get("notes") or ()]
+    return plain(row["id"]) + (f" ({', '.join(told)})" if told else "")
+
+
+def forget(result: dict[str, Any]) -> list[str]:
+    if not result["found"]:
+        return ["not found"]
+    flagged = result.get("flagged") or []
+    lines = wrap(f"forgotten at {plain(result['tombstoned_at'])}")
+    if flagged:
+        lines += wrap(f"{counted(len(flagged), 'memory', 'memories')} made from it flagged: {some(flagged, 20)}")
+    return lines + repeated(result)
+
+
+def recover(result: dict[str, Any]) -> list[str]:
+    lines = [f"{name} {_change(result[name])}" for name in ("strength", "confidence")]
+    for name in ("flags_set", "flags_cleared"):
+        if result.get(name):
+            lines += wrap(f"{name.replace('_', ' ')}: {some(result[name], 20)}")
+    return lines + repeated(result)
+
+
+def _change(row: dict[str, Any]) -> str:
+    return f"{row['old']:.4g} -> {row['new']:.4g}" if row["old"] != row["new"] else f"{row['new']:.4g}, as it was"
+
+
+def session_open(result: dict[str, Any]) -> list[str]:
+    how = "opened" if result["created"] else "opened again" if result["reopened"] else "was open"
+    told = f"{plain(result['session'])} {how}: activation {result['activation']}, since {plain(result['opened_at'])}"
+    return [*wrap(told), *repeated(result)]
+
+
+def session_close(result: dict[str, Any]) -> list[str]:
+    already = "was closed already, " if result["already_closed"] else "closed "
+    return [*wrap(f"{already}at {plain(result['closed_at'])}"), *repeated(result)]

@@ -1,0 +1,125 @@
+"""`noctuary restore`: a store made of a backup, by this process; no daemon is asked.
+
+Which purges are carried out again: those of `--purges FILE`, else of the file `purges` in the state directory. Without
+either what was purged since the backup reads again: that is said loudly, unless `--without-purges` wants it so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import noctuary
+from daemon.cli import arguments, complaining, exits, progressing, render
+from daemon.cli.arguments import Usage
+from daemon.config import default_state
+from journal.errors import DamagedStore
+from journal.layout import StateDir
+from journal.purges import Directive, read_purges
+from journal.restoring import Outcome, Wanted, restore
+
+FORM = "restore BACKUP [--state DIR] [--vault BACKUP] [--purges FILE | --without-purges]"
+VALUED = ("--state", "--vault", "--purges")
+
+
+def run(given: dict[str, Any], words: list[str]) -> int:
+    """Make the store and tell of it; the exit code. Raises Usage, NoctuaryFault."""
+    from daemon.main import VERSION
+
+    if given["tenant"] or given["socket"] is not None:
+        raise Usage("a restore makes a store: it takes --state, no --socket and no --tenant")
+    backup, options, without = _options(words)
+    root = Path(options.get("--state") or os.environ.get("NOCTUARY_STATE") or default_state(os.environ)).absolute()
+    directives = () if without else _directives(root, options.get("--purges"))
+    vault_from = Path(options["--vault"]) if "--vault" in options else None
+    wanted = Wanted(backup, vault_from, directives, VERSION, time.time_ns() // 1_000_000)
+    with progressing.shown() as on_progress:
+
+        def step(phase: str, done: int, of: int) -> None:
+            if on_progress is not None:
+                on_progress(noctuary.Progress(0, done, of, phase))
+
+        made = restore(root, wanted, step)
+    warnings = _warnings(made, without)
+    _show(given, root, made, warnings)
+    return exits.OK
+
+
+def _options(words: list[str]) -> tuple[Path, dict[str, str], bool]:
+    """`(backup, values of options, whether purges are not wanted)`. Raises Usage."""
+    without = "--without-purges" in words
+    words = [word for word in words if word != "--without-purges"]
+    found: dict[str, str] = {}
+    for option in VALUED:
+        if any(word.partition("=")[0] == option for word in words):
+            found[option], words = arguments.take(option, words)
+    words = [word for word in words if word != "--"]
+    if without and "--purges" in found:
+        raise Usage("restore takes --purges FILE or --without-purges, not both")
+    if len(words) != 1 or words[0].startswith("--"):
+        raise Usage(f"usage: noctuary {FORM}")
+    return Path(words[0]), found, without
+
+
+def _directives(root: Path, given: str | None) -> tuple[Directive, ...]:
+    """The purges to be carried out again. Raises DamagedStore when a line of theirs is lost."""
+    path = StateDir(root).purges_file if given is None else Path(given)
+    if given is not None and not path.is_file():
+        raise DamagedStore("purge list", f"there is no file {path}", "Give the purges file of the store.")
+    found = read_purges(path)
+    if found.lost_lines:
+        lines = ", ".join(map(str, found.lost_lines[:10]))
+        raise DamagedStore(
+            "purge list",
+            f"{path} can't be read in {len(found.lost_lines)} lines: {lines}",
+            "What they purged would read again: take a sound copy of the file, or remove these lines to go without.",
+        )
+    return found.directives
+
+
+def _warnings(made: Outcome, without: bool) -> list[str]:
+    purges, warnings = made.reapplied, []
+    known = purges.applied + purges.already + purges.not_found
+    if not known and not without:
+        warnings.append(
+            f"NO PURGE LIST: whatever was purged after {made.at} READS AGAIN in this store. If anything was, "
+            "remove the store and restore again with --purges FILE (the file purges of the lost state directory)."
+        )
+    if purges.foreign:
+        warnings.append(f"{purges.foreign} purges of the list are of another store and were passed over.")
+    if made.unnamed:
+        warnings.append(
+            f"{made.unnamed} parts read as purged, and no purge of the list names them: the vault part is newer than "
+            "the list. `noctuary audit` tells which."
+        )
+    return warnings
+
+
+def _show(given: dict[str, Any], root: Path, made: Outcome, warnings: list[str]) -> None:
+    for warning in warnings:
+        complaining.warn(warning)
+    told = _told(root, made, warnings)
+    print(json.dumps(told) if given["json"] else render.render(told, "restore"))
+
+
+def _told(root: Path, made: Outcome, warnings: list[str]) -> dict[str, Any]:
+    source, head, purges = made.forked_from, made.head, made.reapplied
+    return {
+        "state": str(root),
+        "store": made.store_id.hex(),
+        "epoch": head.epoch,
+        "seq": head.seq,
+        "chain": head.chain.hex(),
+        "from": {"epoch": source.epoch, "seq": source.seq, "chain": source.chain.hex(), "at": made.at},
+        "purges": {
+            "applied": purges.applied,
+            "already": purges.already,
+            "not_found": purges.not_found,
+            "foreign": purges.foreign,
+        },
+        "unnamed": made.unnamed,
+        "warnings": warnings,
+    }
