@@ -1,7 +1,8 @@
 """Client of the noctuary daemon: `Client` and `AsyncClient`. Needs msgspec and nothing else.
 
 One file, so that it can be copied alone. Invariants: results are open (unknown fields are ignored); a
-write is sent again after a broken connection only under an idempotency key, so it is never done twice.
+write is sent again after a broken connection only under an idempotency key, so it is never done twice; a
+subscription goes on behind the place it had reached, so it gives every record once.
 What stands below the line "generated" comes from the daemon's own types (ops/generate_client.py).
 """
 
@@ -13,8 +14,10 @@ import os
 import select
 import socket as sockets
 import threading
-import uuid
-from collections.abc import Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 LINE_BYTES = 8 * 1024 * 1024
 ATTEMPTS = 3
 WINDOW = 512  # below the 1024 at which the daemon stops reading
+RECEIVE_BYTES = 1 << 18
+PATIENCE_S = 120.0  # how long a subscription tries to get its connection back
+WAIT_MIN_S, WAIT_MAX_S = 0.05, 2.0  # between two tries
 T = TypeVar("T")
 
 
@@ -174,6 +180,10 @@ def default_socket() -> str:
     return next((path for path in candidates if os.path.exists(path)), last)
 
 
+Place = Any
+"""A place in a journal: a mapping or an object with epoch, seq and chain, and store if it is known."""
+
+
 class _ErrorBody(msgspec.Struct):
     code: int
     message: str
@@ -181,12 +191,55 @@ class _ErrorBody(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
+    """An answer, or a notification: then it has a `method`, and no id."""
+
     id: int | str | None = None
     result: msgspec.Raw = msgspec.Raw(b"null")
     error: _ErrorBody | None = None
+    method: str | None = None
+    params: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Progress(msgspec.Struct):
+    """How far a long request is: `done` of `of` in this phase of it."""
+
+    request: int | str
+    done: int
+    of: int
+    phase: str
+
+
+class Mark(msgspec.Struct):
+    """Whatever a subscription wants of the journal up to here was given before."""
+
+    request: int | str
+    epoch: int
+    seq: int
+    chain: str
+
+
+class _Recorded(msgspec.Struct):
+    request: int | str
+    frame: Frame
+
+
+class _Ended(msgspec.Struct):
+    request: int | str
+    error: _ErrorBody
+
+
+OnProgress = Callable[[Progress], None]
+
+
+class _Asked(msgspec.Struct):
+    """A request of ours, read again."""
+
+    method: str
+    params: dict[str, Any]
 
 
 _answers = msgspec.json.Decoder(_Answer)
+_requests = msgspec.json.Decoder(_Asked)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -225,7 +278,7 @@ def keyed(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(out.get("items"), list | tuple):
             out["items"] = [_keyed_item(item) for item in out["items"]]
     else:
-        out["idempotency_key"] = str(uuid.uuid4())
+        out["idempotency_key"] = os.urandom(16).hex()
     return out
 
 
@@ -245,7 +298,29 @@ def _refuse_what_json_lacks(value: Any) -> None:
 
 def _keyed_item(item: Any) -> Any:
     """What is no item is left for the daemon to refuse."""
-    return {"idempotency_key": str(uuid.uuid4()), **item} if isinstance(item, Mapping) else item
+    return {"idempotency_key": os.urandom(16).hex(), **item} if isinstance(item, Mapping) else item
+
+
+class _ListenerFailed(Exception):
+    """What an `on_progress` raised, so that it isn't taken for a fault of the connection."""
+
+    def __init__(self, request: int, fault: Exception) -> None:
+        self.request = request
+        self.fault = fault
+
+
+def _tell(answer: _Answer, listening: Mapping[int, OnProgress]) -> None:
+    """Hand a progress note to who listens. Other notifications are a subscription's. Raises _ListenerFailed."""
+    if answer.method != "progress":
+        return
+    note = msgspec.json.decode(answer.params, type=Progress)
+    listener = listening.get(note.request) if isinstance(note.request, int) else None
+    if listener is None or not isinstance(note.request, int):
+        return
+    try:
+        listener(note)
+    except Exception as fault:
+        raise _ListenerFailed(note.request, fault) from fault
 
 
 class _Requests:
@@ -269,7 +344,7 @@ class _Requests:
         if method == "hello" and params.get("via") is not None:
             self._via = params["via"]
         out = keyed(method, params)
-        if self.tenant is not None:
+        if self.tenant is not None and not out.get("store_wide") and out.get("tenants") is None:
             out.setdefault("tenant", self.tenant)
         number = next(self._ids)
         request = {"jsonrpc": "2.0", "id": number, "method": method, "params": out}
@@ -281,8 +356,18 @@ class _Requests:
             raise TooLarge("the request is longer than a line may be", data={"limit": LINE_BYTES})
         return number, line
 
-    def _unreachable(self, error: Exception) -> Unreachable:
-        return Unreachable(f"no noctuary daemon at {self.socket}: {error}")
+    def _lost(self, error: Exception, lines: Iterable[bytes], sent: bool) -> NoctuaryError:
+        """What has become of requests that are not answered: nothing, or nobody knows. A key says it: ask again."""
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+        writes = [request for line in lines if (request := _requests.decode(line)).method in WRITES] if sent else []
+        if not writes:
+            return Unreachable(f"no noctuary daemon at {self.socket}: {why}")
+        keys = [request.params["idempotency_key"] for request in writes if "idempotency_key" in request.params]
+        data = {"reason": "unknown_outcome", "retryable": True, "idempotency_keys": keys}
+        return UnknownOutcome(
+            f"the daemon at {self.socket} gave no answer ({why}): whether the write was done isn't known; "
+            "ask again with the same idempotency key", -32012, data,
+        )  # fmt: skip
 
 
 class _Link(_Requests):
@@ -292,7 +377,9 @@ class _Link(_Requests):
         super().__init__(socket, tenant)
         self.timeout_s = timeout_s
         self._stream: sockets.socket | None = None
+        self._sent = False  # of the requests under way: whether the daemon may have them
         self._rest = bytearray()
+        self._listening: dict[int, OnProgress] = {}
         self._one_at_a_time = threading.RLock()
 
     def close(self) -> None:
@@ -302,10 +389,34 @@ class _Link(_Requests):
         self._stream = None
         self._rest.clear()
 
-    def call(self, method: str, params: Mapping[str, Any], kind: type[T]) -> T:
-        """Any verb by name; the result is read as `kind` (`dict` for the plain JSON)."""
-        number, line = self._line(method, params)
-        return _unwrap(self._send({number: line})[number], kind)
+    def call(self, method: str, params: Mapping[str, Any], kind: type[T], on_progress: OnProgress | None = None) -> T:
+        """Any verb by name; the result is read as `kind` (`dict` for the plain JSON).
+
+        `on_progress` is called now and then with how far it is, by verbs that take long.
+        """
+        number, line = self._line(method, params if on_progress is None else {**params, "progress": True})
+        if on_progress is None:
+            return _unwrap(self._send({number: line})[number], kind)
+        self._listening[number] = on_progress
+        try:
+            return _unwrap(self._send({number: line})[number], kind)
+        finally:
+            del self._listening[number]
+
+    def subscription(
+        self,
+        after: Place = None,
+        *,
+        level: str | None = None,
+        types: Sequence[str] | None = None,
+        store_wide: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> Subscription:
+        """The records of the journal behind `after`, then each new one: to be iterated over. See `Subscription`."""
+        wanted = {"level": level, "types": types, "store_wide": store_wide, "tenants": tenants}
+        found = Subscription(self.socket, self.tenant, after, _given(wanted), self.timeout_s)
+        found._via = self._via
+        return found
 
     def call_many(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Any]:
         """Many calls without waiting in between. Answers in the order of the calls: each a result or
@@ -328,6 +439,7 @@ class _Link(_Requests):
 
     def _send_alone(self, lines: dict[int, bytes]) -> dict[int, _Answer]:
         answers: dict[int, _Answer] = {}
+        self._sent = False
         for attempt in range(ATTEMPTS):
             left = {number: line for number, line in lines.items() if number not in answers}
             try:
@@ -338,7 +450,10 @@ class _Link(_Requests):
                 # A socket that isn't there won't be there a moment later, nor will an answer that takes long.
                 final = isinstance(error, FileNotFoundError | PermissionError | ConnectionRefusedError | TimeoutError)
                 if final or attempt == ATTEMPTS - 1:
-                    raise self._unreachable(error) from error
+                    raise self._lost(error, left.values(), self._sent) from error
+            except _ListenerFailed as error:
+                self.close()
+                raise error.fault from None
             except BaseException:
                 self.close()  # an answer half read must not be taken for the next call's
                 raise
@@ -372,10 +487,11 @@ class _Link(_Requests):
             events = ready[0][1]
             if events & select.POLLOUT and not events & select.POLLIN:
                 out = out[stream.send(out) :]
+                self._sent = True
                 if not out:
                     poll.modify(stream, select.POLLIN)
             else:  # first what the daemon says: it may be why it closes
-                piece = stream.recv(1 << 18)
+                piece = stream.recv(RECEIVE_BYTES)
                 if not piece:
                     raise ConnectionResetError("the daemon closed the connection")
                 self._take(piece, waiting, answers)
@@ -388,6 +504,9 @@ class _Link(_Requests):
         self._rest = bytearray(rest)
         for line in whole:
             answer = _read(line)
+            if answer.method is not None:
+                _tell(answer, self._listening)
+                continue
             if answer.error is not None and answer.id is None:
                 raise error_of(answer.error)
             if isinstance(answer.id, int) and answer.id in waiting:
@@ -404,6 +523,7 @@ class _AsyncLink(_Requests):
         self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._waiting: dict[int, asyncio.Future[_Answer]] = {}
+        self._listening: dict[int, OnProgress] = {}
         self._lock: asyncio.Lock | None = None
 
     async def close(self) -> None:
@@ -416,10 +536,33 @@ class _AsyncLink(_Requests):
         self._writer = None
         self._fail(ConnectionResetError("closed"))
 
-    async def call(self, method: str, params: Mapping[str, Any], kind: type[T]) -> T:
-        """Any verb by name; the result is read as `kind` (`dict` for the plain JSON)."""
-        number, line = self._line(method, params)
-        return _unwrap(await self._send(number, line), kind)
+    async def call(
+        self, method: str, params: Mapping[str, Any], kind: type[T], on_progress: OnProgress | None = None
+    ) -> T:
+        """Any verb by name; as `Client.call`."""
+        number, line = self._line(method, params if on_progress is None else {**params, "progress": True})
+        if on_progress is None:
+            return _unwrap(await self._send(number, line), kind)
+        self._listening[number] = on_progress
+        try:
+            return _unwrap(await self._send(number, line), kind)
+        finally:
+            del self._listening[number]
+
+    def subscription(
+        self,
+        after: Place = None,
+        *,
+        level: str | None = None,
+        types: Sequence[str] | None = None,
+        store_wide: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> AsyncSubscription:
+        """As `Client.subscription`, to be iterated over with `async for`."""
+        wanted = {"level": level, "types": types, "store_wide": store_wide, "tenants": tenants}
+        found = AsyncSubscription(self.socket, self.tenant, after, _given(wanted), self.timeout_s)
+        found._via = self._via
+        return found
 
     async def call_many(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Any]:
         """Many calls without waiting in between; as `Client.call_many`."""
@@ -441,17 +584,21 @@ class _AsyncLink(_Requests):
     async def _send(self, number: int, line: bytes) -> _Answer:
         import asyncio
 
+        sent = False
         for attempt in range(ATTEMPTS):
             try:
                 writer = await self._connected()
+                sent = True
                 future: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
                 self._waiting[number] = future
                 writer.write(line)
                 return await asyncio.wait_for(future, self.timeout_s)
+            except _ListenerFailed as error:
+                raise error.fault from None
             except OSError as error:
                 final = isinstance(error, FileNotFoundError | PermissionError | ConnectionRefusedError | TimeoutError)
                 if final or attempt == ATTEMPTS - 1:
-                    raise self._unreachable(error) from error
+                    raise self._lost(error, (line,), sent) from error
             finally:
                 self._waiting.pop(number, None)
         raise AssertionError("unreachable")
@@ -473,6 +620,9 @@ class _AsyncLink(_Requests):
         try:
             while line := await reader.readline():
                 answer = _read(line)
+                if answer.method is not None:
+                    self._note(answer)
+                    continue
                 if answer.error is not None and answer.id is None:
                     fault = error_of(answer.error)
                     break
@@ -486,10 +636,251 @@ class _AsyncLink(_Requests):
             self._writer = None
             self._fail(fault)
 
+    def _note(self, answer: _Answer) -> None:
+        """A fault of a listener is its call's, not that of the others on this connection."""
+        try:
+            _tell(answer, self._listening)
+        except _ListenerFailed as error:
+            future = self._waiting.get(error.request)
+            if future is not None and not future.done():
+                future.set_exception(error)
+
     def _fail(self, fault: Exception) -> None:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(fault)
+
+
+def place_of(found: Place) -> dict[str, Any]:
+    """The place of a frame, a mark, a head, or a mapping: what `after` takes, and JSON can keep."""
+    names = ("store", "epoch", "seq", "chain")
+    given = found if isinstance(found, Mapping) else {name: getattr(found, name, None) for name in names}
+    return {name: given[name] for name in names if given.get(name) is not None}
+
+
+class _Following(_Requests):
+    """What both kinds of subscription share: where they are, and what a line means to them."""
+
+    def __init__(
+        self, socket: str | None, tenant: str | None, after: Place, wanted: Mapping[str, Any], timeout_s: float | None
+    ) -> None:
+        super().__init__(socket, tenant)
+        self.timeout_s = timeout_s
+        self.patience_s = PATIENCE_S
+        self.place: dict[str, Any] | None = None if after is None else place_of(after)
+        self._wanted = dict(wanted)
+        self._request = 0
+        self._began = False
+        self._lost_at: float | None = None
+        self._wait_s = WAIT_MIN_S
+
+    def _beginning(self) -> bytes:
+        """What a new connection is sent first."""
+        after = {} if self.place is None else {"after": self.place}
+        self._request, line = self._line("subscribe", {**self._wanted, **after})
+        return self._greeting() + line
+
+    def _item(self, line: bytes) -> Frame | Mark | None:
+        """What a line gives to whoever follows. Raises NoctuaryError for a refusal, ConnectionError."""
+        answer = _read(line)
+        if answer.method is None:
+            self._answered(answer)
+            return None
+        try:
+            return self._notified(answer)
+        except msgspec.MsgspecError as error:
+            raise ConnectionError(f"a notification that is none: {error}") from error
+
+    def _answered(self, answer: _Answer) -> None:
+        if answer.error is not None and answer.id in (None, self._request):
+            raise error_of(answer.error)
+        if answer.id == self._request:
+            head = _unwrap(answer, SubscribeResult).head
+            self.place = {"store": head.store, **(self.place or place_of(head))}
+            self._began, self._lost_at, self._wait_s = True, None, WAIT_MIN_S
+
+    def _notified(self, answer: _Answer) -> Frame | Mark | None:
+        if answer.method == "record":
+            recorded = msgspec.json.decode(answer.params, type=_Recorded)
+            if recorded.request == self._request:
+                self.place = place_of(recorded.frame)
+                return recorded.frame
+        elif answer.method == "mark":
+            mark = msgspec.json.decode(answer.params, type=Mark)
+            if mark.request == self._request:
+                self.place = {**(self.place or {}), **place_of(mark)}
+                return mark
+        elif answer.method == "end":
+            ended = msgspec.json.decode(answer.params, type=_Ended)
+            if ended.request == self._request:
+                raise error_of(ended.error)
+        return None
+
+    def _wait_after(self, error: Exception) -> float:
+        """How long to wait before the next try to go on. Raises what is no use to wait out."""
+        passing = isinstance(error, OSError | Unavailable | Overloaded)
+        now = time.monotonic()
+        self._lost_at = now if self._lost_at is None else self._lost_at
+        if not passing or not self._began or now - self._lost_at > self.patience_s:
+            if isinstance(error, OSError):
+                raise self._lost(error, (), False) from error
+            raise error
+        self._wait_s, wait_s = min(2 * self._wait_s, WAIT_MAX_S), self._wait_s
+        return wait_s
+
+
+class Subscription(_Following):
+    """Frames of records in the journal's order, each once, and marks in between; iterate over it.
+
+    It has a connection of its own. When that breaks or the daemon restarts it connects again and goes on behind
+    `place`, for up to `patience_s`. `place` is that of the newest item it gave: keep it (as JSON) with what was done
+    with the item, and begin from it with `after` the next time. `Conflict` means that the place isn't in the journal
+    any more: `data["current"]` and `data["forked_from"]` say what is. Whoever takes items slowly is waited for.
+    """
+
+    def __init__(
+        self,
+        socket: str | None = None,
+        tenant: str | None = None,
+        after: Place = None,
+        wanted: Mapping[str, Any] | None = None,
+        timeout_s: float | None = 60.0,
+    ) -> None:
+        super().__init__(socket, tenant, after, wanted or {}, timeout_s)
+        self._stream: sockets.socket | None = None
+        self._rest = bytearray()
+        self._lines: deque[bytes] = deque()
+        self._told_to_close = threading.Event()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it, also from another thread: the iteration stops."""
+        self._told_to_close.set()
+        stream = self._stream
+        if stream is not None:
+            with suppress(OSError):
+                stream.shutdown(sockets.SHUT_RDWR)
+
+    def __iter__(self) -> Iterator[Frame | Mark]:
+        return self
+
+    def __next__(self) -> Frame | Mark:
+        while not self._told_to_close.is_set():
+            try:
+                item = self._item(self._next_line())
+            except (OSError, NoctuaryError) as error:
+                self._disconnect()
+                if self._told_to_close.is_set():
+                    break
+                self._told_to_close.wait(self._wait_after(error))
+            else:
+                if item is not None:
+                    return item
+        self._disconnect()
+        raise StopIteration
+
+    def _next_line(self) -> bytes:
+        if self._stream is None:
+            self._connect()
+        while not self._lines:
+            assert self._stream is not None
+            piece = self._stream.recv(RECEIVE_BYTES)
+            if not piece:
+                raise ConnectionResetError("the daemon closed the connection")
+            self._rest += piece
+            if b"\n" in piece:
+                *whole, rest = bytes(self._rest).split(b"\n")
+                self._rest = bytearray(rest)
+                self._lines.extend(whole)
+        return self._lines.popleft()
+
+    def _connect(self) -> None:
+        stream = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+        try:
+            stream.settimeout(self.timeout_s)
+            stream.connect(self.socket)
+            stream.sendall(self._beginning())
+        except BaseException:
+            stream.close()
+            raise
+        self._stream = stream
+
+    def _disconnect(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+        self._stream = None
+        self._rest.clear()
+        self._lines.clear()
+
+
+class AsyncSubscription(_Following):
+    """As `Subscription`, for `async for`."""
+
+    def __init__(
+        self,
+        socket: str | None = None,
+        tenant: str | None = None,
+        after: Place = None,
+        wanted: Mapping[str, Any] | None = None,
+        timeout_s: float | None = 60.0,
+    ) -> None:
+        super().__init__(socket, tenant, after, wanted or {}, timeout_s)
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> AsyncSubscription:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End it: the iteration stops."""
+        self._closed = True
+        self._disconnect()
+
+    def __aiter__(self) -> AsyncIterator[Frame | Mark]:
+        return self
+
+    async def __anext__(self) -> Frame | Mark:
+        import asyncio
+
+        while not self._closed:
+            try:
+                item = self._item(await asyncio.wait_for(self._next_line(), self.timeout_s))
+            except (OSError, NoctuaryError) as error:
+                self._disconnect()
+                if not self._closed:
+                    await asyncio.sleep(self._wait_after(error))
+            except BaseException:
+                self._disconnect()  # cancelled, perhaps with half a line read
+                raise
+            else:
+                if item is not None:
+                    return item
+        raise StopAsyncIteration
+
+    async def _next_line(self) -> bytes:
+        import asyncio
+
+        if self._reader is None:
+            self._reader, self._writer = await asyncio.open_unix_connection(self.socket, limit=LINE_BYTES + 1)
+            self._writer.write(self._beginning())
+        line = await self._reader.readline()
+        if not line.endswith(b"\n"):
+            raise ConnectionResetError("the daemon closed the connection")
+        return line
+
+    def _disconnect(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._reader = self._writer = None
 
 
 # --- generated by ops/generate_client.py from daemon/wire; do not edit below this line ---
@@ -874,6 +1265,14 @@ class CyclesOut(Result, kw_only=True):
     next: str | None
 
 
+class UsageOut(Result, kw_only=True):
+    """UsageOut."""
+
+    records: int
+    bytes: int
+    max_bytes: int | None
+
+
 class StatusResult(Result, kw_only=True):
     """StatusResult."""
 
@@ -892,8 +1291,155 @@ class StatusResult(Result, kw_only=True):
     tenant: str
     tenant_state: str
     enforce: bool
+    usage: UsageOut | None
     read_only: bool
     socket: str | None
+
+
+class Revision(Result, kw_only=True):
+    """One version of a memory, oldest first. `disposition`: how it took the place of `predecessor`."""
+
+    id: str
+    predecessor: str | None
+    disposition: str | None
+    at: str
+    status: str
+    actor: Actor | None
+    producer: Producer
+
+
+class HistoryEvent(Result, kw_only=True):
+    """One record about a memory. Of one that can't be read only its number is told; its type is `damaged`."""
+
+    seq: int
+    at: str | None
+    type: str
+    version: int
+    actor: Actor | None
+
+
+class NumberChange(Result, kw_only=True):
+    """How a number of a memory changed. `old` is null where it began."""
+
+    seq: int
+    at: str
+    old: float | None
+    new: float
+    reason: str
+
+
+class HistoryResult(Result, kw_only=True):
+    """HistoryResult."""
+
+    revisions: list[Revision]
+    events: list[HistoryEvent]
+    confidence: list[NumberChange]
+    strength: list[NumberChange]
+
+
+class FramePart(Result, kw_only=True):
+    """`state`: sealed, content, purged or damaged. `ciphertext` and binary `content` are base64; `digest` is that of
+    the content, BLAKE2b-128 in hex."""
+
+    part: str
+    state: str
+    owner_seq: int
+    length: int
+    ciphertext: str | None = None
+    content: str | None = None
+    encoding: str | None = None
+    digest: str | None = None
+
+
+class FrameCause(Result, kw_only=True):
+    """What ties the records of one command together."""
+
+    first_seq: int
+    verb: str
+    correlation: str | None
+
+
+class Frame(Result, kw_only=True):
+    """One record. `body` with `prev` and `chain` lets anyone verify it alone."""
+
+    store: str
+    epoch: int
+    seq: int
+    at: str
+    tenant: str | None
+    actor: Actor
+    cause: FrameCause
+    type: str
+    version: int
+    event: dict[str, Any]
+    body: str
+    prev: str
+    chain: str
+    parts: list[FramePart]
+
+
+class RecordsResult(Result, kw_only=True):
+    """`hash_key` is there at level content for who may export: an import keeps its digests equal with it."""
+
+    frames: list[Frame]
+    next_cursor: str | None
+    total: int
+    hash_key: str | None = None
+
+
+class SubscribeResult(Result, kw_only=True):
+    """From here on `record` and `mark` notifications come, until `cancel` or the end of the connection."""
+
+    head: HeadResult
+
+
+class CancelResult(Result, kw_only=True):
+    """CancelResult."""
+
+    cancelled: bool
+
+
+class RebuildResult(Result, kw_only=True):
+    """RebuildResult."""
+
+    rebuilt: list[str]
+    took_ms: int
+
+
+class BackupFile(Result, kw_only=True):
+    """BackupFile."""
+
+    name: str
+    bytes: int
+    digest: str
+
+
+class BackupPart(Result, kw_only=True):
+    """`seq`: the record that the part stands at; for the vault, up to which every purge is carried out in it."""
+
+    epoch: int
+    seq: int
+    chain: str
+    vault_next: int
+    at: str
+    files: list[BackupFile]
+
+
+class BackupResult(Result, kw_only=True):
+    """The manifest, as it lies in the directory."""
+
+    backup: int
+    store: str
+    format: int
+    version: str
+    journal: BackupPart | None
+    vault: BackupPart | None
+
+
+class MetricsResult(Result, kw_only=True):
+    """MetricsResult."""
+
+    text: str
 
 
 WRITES = frozenset(
@@ -923,6 +1469,13 @@ RESULTS: dict[str, Any] = {
     "trace": TraceResult,
     "lifecycle": LifecycleResult,
     "audit": AuditResult,
+    "history": HistoryResult,
+    "records": RecordsResult,
+    "subscribe": SubscribeResult,
+    "cancel": CancelResult,
+    "rebuild": RebuildResult,
+    "backup": BackupResult,
+    "metrics": MetricsResult,
     "head": HeadResult,
     "status": StatusResult,
 }
@@ -1342,6 +1895,173 @@ class Client(_Link):
             }
         )
         return self.call("audit", params, AuditResult)
+
+    def history(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> HistoryResult:
+        """How a memory became what it is: versions, records, numbers."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+            }
+        )
+        return self.call("history", params, HistoryResult)
+
+    def records(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        from_seq: int | None = None,
+        memory: str | None = None,
+        session: str | None = None,
+        types: Sequence[str] | None = None,
+        actor: int | str | None = None,
+        level: str | None = None,
+        store_wide: bool | None = None,
+    ) -> RecordsResult:
+        """Records of the journal as frames, page by page."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "since": since,
+                "until": until,
+                "from_seq": from_seq,
+                "memory": memory,
+                "session": session,
+                "types": types,
+                "actor": actor,
+                "level": level,
+                "store_wide": store_wide,
+            }
+        )
+        return self.call("records", params, RecordsResult)
+
+    def subscribe(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        after: Mapping[str, Any] | None = None,
+        level: str | None = None,
+        types: Sequence[str] | None = None,
+        store_wide: bool | None = None,
+    ) -> SubscribeResult:
+        """Begin a subscription; `subscription` iterates over it."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "after": after,
+                "level": level,
+                "types": types,
+                "store_wide": store_wide,
+            }
+        )
+        return self.call("subscribe", params, SubscribeResult)
+
+    def cancel(
+        self,
+        request: int | str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+    ) -> CancelResult:
+        """End a long request or a subscription of this connection."""
+        params = _given(
+            {
+                "request": request,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+            }
+        )
+        return self.call("cancel", params, CancelResult)
+
+    def rebuild(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        what: str | None = None,
+    ) -> RebuildResult:
+        """Fold one or all projections anew beside the ones that serve."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "what": what,
+            }
+        )
+        return self.call("rebuild", params, RebuildResult)
+
+    def backup(
+        self,
+        dir: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        parts: Sequence[str] | None = None,
+    ) -> BackupResult:
+        """Write a backup into a directory of the daemon's host; its manifest."""
+        params = _given(
+            {
+                "dir": dir,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "parts": parts,
+            }
+        )
+        return self.call("backup", params, BackupResult)
+
+    def metrics(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> MetricsResult:
+        """Counts and durations in the text form of Prometheus."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+            }
+        )
+        return self.call("metrics", params, MetricsResult)
 
     def head(
         self,
@@ -1823,6 +2543,173 @@ class AsyncClient(_AsyncLink):
             }
         )
         return await self.call("audit", params, AuditResult)
+
+    async def history(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> HistoryResult:
+        """How a memory became what it is: versions, records, numbers."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+            }
+        )
+        return await self.call("history", params, HistoryResult)
+
+    async def records(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        from_seq: int | None = None,
+        memory: str | None = None,
+        session: str | None = None,
+        types: Sequence[str] | None = None,
+        actor: int | str | None = None,
+        level: str | None = None,
+        store_wide: bool | None = None,
+    ) -> RecordsResult:
+        """Records of the journal as frames, page by page."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "since": since,
+                "until": until,
+                "from_seq": from_seq,
+                "memory": memory,
+                "session": session,
+                "types": types,
+                "actor": actor,
+                "level": level,
+                "store_wide": store_wide,
+            }
+        )
+        return await self.call("records", params, RecordsResult)
+
+    async def subscribe(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        after: Mapping[str, Any] | None = None,
+        level: str | None = None,
+        types: Sequence[str] | None = None,
+        store_wide: bool | None = None,
+    ) -> SubscribeResult:
+        """Begin a subscription; `subscription` iterates over it."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "after": after,
+                "level": level,
+                "types": types,
+                "store_wide": store_wide,
+            }
+        )
+        return await self.call("subscribe", params, SubscribeResult)
+
+    async def cancel(
+        self,
+        request: int | str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+    ) -> CancelResult:
+        """End a long request or a subscription of this connection."""
+        params = _given(
+            {
+                "request": request,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+            }
+        )
+        return await self.call("cancel", params, CancelResult)
+
+    async def rebuild(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        what: str | None = None,
+    ) -> RebuildResult:
+        """Fold one or all projections anew beside the ones that serve."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "what": what,
+            }
+        )
+        return await self.call("rebuild", params, RebuildResult)
+
+    async def backup(
+        self,
+        dir: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        parts: Sequence[str] | None = None,
+    ) -> BackupResult:
+        """Write a backup into a directory of the daemon's host; its manifest."""
+        params = _given(
+            {
+                "dir": dir,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "parts": parts,
+            }
+        )
+        return await self.call("backup", params, BackupResult)
+
+    async def metrics(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> MetricsResult:
+        """Counts and durations in the text form of Prometheus."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+            }
+        )
+        return await self.call("metrics", params, MetricsResult)
 
     async def head(
         self,
