@@ -9,53 +9,19 @@ The table goes to stdout, everything else (each round's value, the machine) into
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import msgspec
 
-from ops.bench.peers import SYNC_MODES
+from ops.bench.report import machine, note, table
 from ops.bench.rows import SIDE_WRITES_PER_SECOND, Bench, Row, Sizes
 
 Values = dict[str, list[float]]
-
-
-def machine(directory: Path) -> dict[str, Any]:
-    """What the numbers depend on besides the code."""
-    found = subprocess.run(
-        ["findmnt", "-no", "FSTYPE,SOURCE,OPTIONS", "-T", str(directory)], capture_output=True, text=True
-    )
-    names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    return {
-        "kernel": platform.release(),
-        "cores": os.cpu_count(),
-        "processor": names[0].split(":", 1)[1].strip() if names else platform.machine(),
-        "file_system": found.stdout.strip() or "unknown",
-        "python": platform.python_version(),
-        "fdatasync_us": _fdatasync_us(directory),
-        "sync": {"noctuary": "journal fdatasync'd before each answer, batches of what waits", **SYNC_MODES},
-    }
-
-
-def _fdatasync_us(directory: Path) -> float:
-    """Median of 200: append 4 KiB, fdatasync."""
-    took = []
-    with (directory / "sync-probe").open("wb", buffering=0) as probe:
-        for _ in range(200):
-            began = time.perf_counter()
-            probe.write(bytes(4096))
-            os.fdatasync(probe.fileno())
-            took.append((time.perf_counter() - began) * 1e6)
-    return sorted(took)[100]
 
 
 def measure(directory: Path, sizes: Sizes) -> Values:
@@ -81,10 +47,6 @@ def measure(directory: Path, sizes: Sizes) -> Values:
     for _ in range(sizes.rounds):
         bench.add("S1", bench.fold_rate())
     return bench.values
-
-
-def note(text: str) -> None:
-    print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
 
 
 def judge(values: Values) -> list[Row]:
@@ -122,17 +84,6 @@ def judge(values: Values) -> list[Row]:
     row("S4", "bytes at rest per full memory", "bytes", "S4", 1500, True)
     row("S3", "RssAnon at the end (no target at this size)", "MiB", "RssAnon")
     return made
-
-
-def table(rows: list[Row]) -> str:
-    lines = ["| row | what | unit | median | min–max | target | met |", "|---|---|---|---|---|---|---|"]
-    for row in rows:
-        digits = 0 if row.median >= 100 else 2
-        spread = f"{min(row.rounds):,.{digits}f}–{max(row.rounds):,.{digits}f}"
-        met = "" if row.met is None else "yes" if row.met else "**no**"
-        cells = (row.name, row.what, row.unit, f"{row.median:,.{digits}f}", spread, row.target or "", met)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
 
 
 def main() -> int:

@@ -1,4 +1,5 @@
-"""Writes the generated sections of `formats.md` and `reference.md`; with `--check` only compares.
+"""Writes the generated sections of `formats.md` and `reference.md`, and the words of `--help`; with `--check` only
+compares.
 
 Invariant: the text depends on the code alone, never on clock, machine or order of a set.
 """
@@ -18,8 +19,9 @@ sys.path.insert(0, str(REPOSITORY))
 import msgspec  # noqa: E402
 
 from journal import codes, events, log, particulars  # noqa: E402
+from journal.frames import bare_frame, encode_frame  # noqa: E402
 from journal.record import Actor, Cause, Record, encode_body, encode_value  # noqa: E402
-from ops.docs import reference_sections, schema_tables  # noqa: E402
+from ops.docs import command_words, reference_sections, schema_tables  # noqa: E402
 from projections import rows, tables  # noqa: E402
 
 DOCS = REPOSITORY / "ops" / "docs"
@@ -73,9 +75,8 @@ def projection_section() -> str:
     return f"{inspect.cleandoc(tables.__doc__ or '')}\n\n{inspect.cleandoc(rows.__doc__ or '')}"
 
 
-def example_section() -> str:
-    """Record 1 of a store with a fixed id, in hex."""
-    record = Record(
+def example_record() -> Record:
+    return Record(
         seq=1,
         at_ms=EXAMPLE_AT_MS,
         tenant=1,
@@ -83,6 +84,20 @@ def example_section() -> str:
         cause=Cause(first_seq=1, verb="session_open", correlation="example"),
         event=events.TenantBegan(number=1, name="default"),
     )
+
+
+def frame_section() -> str:
+    """The frame of the worked example; in an export it is one line."""
+    record = example_record()
+    body = encode_body(record)
+    chain = encode_value(EXAMPLE_STORE_ID, body)[1]
+    frame = bare_frame(EXAMPLE_STORE_ID.hex(), 1, "default", record, body, EXAMPLE_STORE_ID, chain)
+    return f"```json\n{msgspec.json.format(encode_frame(frame), indent=1).decode()}\n```"
+
+
+def example_section() -> str:
+    """Record 1 of a store with a fixed id, in hex."""
+    record = example_record()
     body = encode_body(record)
     value, chain = encode_value(EXAMPLE_STORE_ID, body)
     shown = {"store id": EXAMPLE_STORE_ID, "key": (1).to_bytes(8, "big"), "crc": value[:4]}
@@ -111,12 +126,13 @@ def parts_section() -> str:
 
 
 def meta_section() -> str:
-    """The array in the row `state` of `meta`."""
-    return struct_table(log.MetaState, log.MetaState.__name__)
+    """The arrays in the rows `state` and `source` of `meta`."""
+    return "\n\n".join(struct_table(struct, struct.__name__) for struct in (log.MetaState, log.Source))
 
 
 SECTIONS: dict[str, Callable[[], str]] = {
     "example": example_section,
+    "frame": frame_section,
     "parts": parts_section,
     "meta": meta_section,
     "codes": codes_section,
@@ -150,17 +166,21 @@ def main(arguments: list[str]) -> int:
         print("usage: generate.py [--check]", file=sys.stderr)
         return 2
     stale = 0
-    for name in PAGES:
-        current = (DOCS / name).read_text(encoding="utf-8")
-        wanted = generated(name, current)
-        if current == wanted:
+    for path, wanted in whole_files().items():
+        if path.exists() and path.read_text(encoding="utf-8") == wanted:
             continue
         if not arguments:
-            (DOCS / name).write_text(wanted, encoding="utf-8")
+            path.write_text(wanted, encoding="utf-8")
             continue
-        print(f"ops/docs/{name} is not current: run python ops/docs/generate.py", file=sys.stderr)
+        print(f"{path.relative_to(REPOSITORY)} is not current: run python ops/docs/generate.py", file=sys.stderr)
         stale = 1
     return stale
+
+
+def whole_files() -> dict[Path, str]:
+    """Every file that is written here, as it should be."""
+    pages = {DOCS / name: generated(name, (DOCS / name).read_text(encoding="utf-8")) for name in PAGES}
+    return {**pages, REPOSITORY / command_words.MODULE: command_words.written()}
 
 
 if __name__ == "__main__":

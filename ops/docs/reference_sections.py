@@ -18,6 +18,7 @@ from daemon.exits import Exit
 from daemon.refusal import Reason
 from daemon.wire.verbs import VERBS
 from journal.codes import SUBTYPES, CallerRole, Kind, Mark, Origin, Role, Status
+from ops.docs import metric_table
 from ops.docs.schema_tables import inner_sections, verb_sections
 from projections.kinds import KINDS, ORIGINS, PROTECTED_GOALS, ROLE_ORIGIN
 
@@ -64,7 +65,11 @@ CONFIG_WORDS = {
     "log_level": "the least severe line that is logged",
     "half_line_s": "how long a line may stay half sent before the client is dropped",
     "stuck_client_s": "how long a client may leave answers untaken before it is dropped",
+    "copy_every_records": "so many records after the last copy of the projections another is left for the next boot",
     "stop_within_s": "how long a stopping daemon waits for open answers",
+    "read_only_below_bytes": "free bytes beyond the reserve below which the store is read-only; it is writable again "
+    "from twice as many",
+    "tenant": "what a tenant may keep; see [tenants](#what-a-tenant-may-keep)",
     "peer": "who may connect; see [peers](#who-may-connect)",
 }
 
@@ -101,6 +106,7 @@ LIMIT_WORDS = {
     "pipelined": "requests of one connection in flight; then the daemon stops reading",
     "pipelined_bytes": "bytes of them; then the daemon stops reading",
     "connections": "connections, fewer where the process may open fewer files",
+    "subscriptions": "subscriptions of one connection at a time",
     "limit": "the largest `limit` of a paged read",
     "limit_default": "the `limit` when none is given",
     "depth": "the largest `depth` of `trace`",
@@ -134,7 +140,10 @@ REASON_WORDS = {
     Reason.LEGAL_HOLD: ("a hold forbids erasing it", "Ask who set the hold."),
     Reason.DENIED: ("this user, or its role, may not", "Have the operator change `[[peer]]`."),
     Reason.TOO_LARGE: ("a text, line, batch or answer is too large", "Split it, or ask for less at once."),
-    Reason.READ_ONLY: ("the disk is almost full", "Free `needed_bytes`; the daemon comes back by itself."),
+    Reason.READ_ONLY: (
+        "the disk is almost full; or, with `limit`, the tenant keeps as much as it may",
+        "Free `needed_bytes`; the daemon comes back by itself. With `limit`: have the operator raise `max_bytes`.",
+    ),
     Reason.DAMAGED: ("something at rest can't be read", "Run `noctuary audit`; see `status` for the findings."),
     Reason.QUARANTINED: ("the memory is in a quarantined cohort", "Lift the cohort first."),
     Reason.OVERLOADED: ("too much is waiting", "Try again after `retry_after_ms`, with less in flight."),
@@ -148,16 +157,17 @@ REASON_WORDS = {
 EXIT_WORDS = {
     Exit.OK: "done",
     Exit.NOT_FOUND: "`not_found`, any id in `not_found[]`, `forget` that found nothing, no store where one is wanted",
-    Exit.USAGE: "an unknown command or option, or an argument that is missing",
+    Exit.USAGE: "an unknown command or option, an argument that is missing, a file that can't be read",
     Exit.UNREACHABLE: "nobody answers on the socket",
     Exit.REFUSED: "refused for any other reason, also single items of a batch or an import",
     Exit.DAMAGED: "damage: `audit` has findings, or the daemon would not open the store",
     Exit.INTERNAL: "a mistake in the program",
-    Exit.CANNOT_CREATE: "the store can't be made there",
+    Exit.CANNOT_CREATE: "the store, or the file, can't be made there",
     Exit.IO_ERROR: "reading or writing failed; `unknown_outcome`",
     Exit.UNAVAILABLE: "`unavailable`, `overloaded`, `read_only`, or another process has the store open",
     Exit.DENIED: "`denied`",
     Exit.CONFIGURATION: "the configuration can't be used; the key is named",
+    Exit.INTERRUPTED: "a command that SIGINT ended; what it had asked for is cancelled, a write may be done",
 }
 
 
@@ -211,8 +221,8 @@ def configuration() -> str:
     for key in config.KEYS:
         field = types[key]
         kind, span = _config_type(field.type)
-        unit = " in seconds" if key.endswith("_s") else ""
-        environ = "" if key == "peer" else f"`{config.PREFIX}{key.upper()}`"
+        unit = " in seconds" if key.endswith("_s") else " in bytes" if key.endswith("_bytes") else ""
+        environ = "" if key in config.TABLES else f"`{config.PREFIX}{key.upper()}`"
         flag = f"`--{key}`" if key in FLAGS else ""
         reloads = "yes" if key in config.RELOADABLE else "needs a restart"
         cells = (key, kind + unit, _config_default(field), CONFIG_RANGES.get(key, span), environ, flag, reloads)
@@ -236,7 +246,9 @@ def _config_type(kind: Any) -> tuple[str, str]:
         return "text", ""
     meta = next((part for part in getattr(kind, "__metadata__", ()) if isinstance(part, msgspec.Meta)), None)
     if meta is not None:
-        return ("integer" if get_args(kind)[0] is int else "number"), f"{meta.ge:g}..{meta.le:g}"
+        if get_args(kind)[0] is int:
+            return "integer", f"{meta.ge}..{meta.le}"
+        return "number", f"{meta.ge:g}..{meta.le:g}"
     return ("tables", "") if get_origin(kind) is list else ("name or number", "")
 
 
@@ -265,6 +277,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "marks": marks,
     "roles": roles,
     "configuration": configuration,
+    "metrics": metric_table.table,
     "limits": told_limits,
     "reasons": reasons,
     "exit codes": exit_codes,

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from daemon.reads.operator import describe
-from daemon.wire import results
+from daemon.wire import exchange_results, results
 from daemon.wire.forms import AGENT_PATTERN, NOT_BLANK_PATTERN, STAMP_PATTERN, TIME_PATTERN
 from daemon.wire.verbs import VERBS, Verb
 from daemon.wire.vocabulary import TENANT_PATTERN
@@ -133,7 +133,9 @@ def structs() -> dict[str, Schema]:
 
 
 def _result_struct(name: str) -> dict[str, Schema]:
-    defs: dict[str, Schema] = msgspec.json.schema(getattr(results, name))["$defs"]
+    defs: dict[str, Schema] = msgspec.json.schema(getattr(results, name, None) or getattr(exchange_results, name))[
+        "$defs"
+    ]
     return defs
 
 
