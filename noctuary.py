@@ -1101,6 +1101,45 @@ class RecoverResult(WriteResult, kw_only=True):
     flags_cleared: list[str]
 
 
+class Boost(Result, kw_only=True):
+    """Boost."""
+
+    id: str
+    old: float
+    new: float
+
+
+class VerifyResult(WriteResult, kw_only=True):
+    """VerifyResult."""
+
+    confidence: OldNew
+    strength: OldNew
+    boosted: list[Boost]
+    verified_at: str
+    verifications: int
+    flags_cleared: list[str]
+
+
+class MarkResult(WriteResult, kw_only=True):
+    """MarkResult."""
+
+    marks: list[str]
+
+
+class RelateResult(WriteResult, kw_only=True):
+    """RelateResult."""
+
+    edge: str
+
+
+class ReviseResult(WriteResult, kw_only=True):
+    """Of a `move` the id is that of the memory itself, and there is no predecessor."""
+
+    id: str
+    predecessor: str | None
+    address: Address
+
+
 class SessionOpenResult(WriteResult, kw_only=True):
     """SessionOpenResult."""
 
@@ -1448,6 +1487,13 @@ WRITES = frozenset(
         "remember_many",
         "forget",
         "recover",
+        "verify",
+        "reinforce",
+        "weaken",
+        "reaffirm",
+        "mark",
+        "relate",
+        "revise",
         "session_open",
         "session_close",
         "lifecycle",
@@ -1462,6 +1508,13 @@ RESULTS: dict[str, Any] = {
     "list": ListResult,
     "forget": ForgetResult,
     "recover": RecoverResult,
+    "verify": VerifyResult,
+    "reinforce": RecoverResult,
+    "weaken": RecoverResult,
+    "reaffirm": RecoverResult,
+    "mark": MarkResult,
+    "relate": RelateResult,
+    "revise": ReviseResult,
     "session_open": SessionOpenResult,
     "session_close": SessionCloseResult,
     "sessions": SessionsResult,
@@ -1712,6 +1765,193 @@ class Client(_Link):
             }
         )
         return self.call("recover", params, RecoverResult)
+
+    def verify(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        evidence: Sequence[Mapping[str, Any] | str] | None = None,
+        note: str | None = None,
+    ) -> VerifyResult:
+        """Somebody has looked at it, and it is so."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "evidence": evidence,
+                "note": note,
+            }
+        )
+        return self.call("verify", params, VerifyResult)
+
+    def reinforce(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        evidence: Sequence[Mapping[str, Any] | str] | None = None,
+        amount: float | None = None,
+        note: str | None = None,
+    ) -> RecoverResult:
+        """It was met again."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "evidence": evidence,
+                "amount": amount,
+                "note": note,
+            }
+        )
+        return self.call("reinforce", params, RecoverResult)
+
+    def weaken(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        evidence: Sequence[Mapping[str, Any] | str] | None = None,
+        amount: float | None = None,
+        note: str | None = None,
+    ) -> RecoverResult:
+        """Make it harder to find."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "evidence": evidence,
+                "amount": amount,
+                "note": note,
+            }
+        )
+        return self.call("weaken", params, RecoverResult)
+
+    def reaffirm(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        evidence: Sequence[Mapping[str, Any] | str] | None = None,
+        amount: float | None = None,
+        note: str | None = None,
+    ) -> RecoverResult:
+        """It still holds: its confidence decays from now on."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "evidence": evidence,
+                "amount": amount,
+                "note": note,
+            }
+        )
+        return self.call("reaffirm", params, RecoverResult)
+
+    def mark(
+        self,
+        id: str,
+        mark: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        on: bool | None = None,
+        note: str | None = None,
+    ) -> MarkResult:
+        """Put a mark on it, or take it off."""
+        params = _given(
+            {
+                "id": id,
+                "mark": mark,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "on": on,
+                "note": note,
+            }
+        )
+        return self.call("mark", params, MarkResult)
+
+    def relate(
+        self,
+        from_: str,
+        to: str,
+        type: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> RelateResult:
+        """It extends another memory, or contradicts it."""
+        params = _given(
+            {
+                "from": from_,
+                "to": to,
+                "type": type,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+            }
+        )
+        return self.call("relate", params, RelateResult)
+
+    def revise(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        disposition: str | None = None,
+        text: str | None = None,
+        origin: str | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> ReviseResult:
+        """Give it a successor, or file it anew."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "disposition": disposition,
+                "text": text,
+                "origin": origin,
+                "fields": fields,
+            }
+        )
+        return self.call("revise", params, ReviseResult)
 
     def session_open(
         self,
@@ -2360,6 +2600,193 @@ class AsyncClient(_AsyncLink):
             }
         )
         return await self.call("recover", params, RecoverResult)
+
+    async def verify(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        evidence: Sequence[Mapping[str, Any] | str] | None = None,
+        note: str | None = None,
+    ) -> VerifyResult:
+        """Somebody has looked at it, and it is so."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "evidence": evidence,
+                "note": note,
+            }
+        )
+        return await self.call("verify", params, VerifyResult)
+
+    async def reinforce(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        evidence: Sequence[Mapping[str, Any] | str] | None = None,
+        amount: float | None = None,
+        note: str | None = None,
+    ) -> RecoverResult:
+        """It was met again."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "evidence": evidence,
+                "amount": amount,
+                "note": note,
+            }
+        )
+        return await self.call("reinforce", params, RecoverResult)
+
+    async def weaken(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        evidence: Sequence[Mapping[str, Any] | str] | None = None,
+        amount: float | None = None,
+        note: str | None = None,
+    ) -> RecoverResult:
+        """Make it harder to find."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "evidence": evidence,
+                "amount": amount,
+                "note": note,
+            }
+        )
+        return await self.call("weaken", params, RecoverResult)
+
+    async def reaffirm(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        evidence: Sequence[Mapping[str, Any] | str] | None = None,
+        amount: float | None = None,
+        note: str | None = None,
+    ) -> RecoverResult:
+        """It still holds: its confidence decays from now on."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "evidence": evidence,
+                "amount": amount,
+                "note": note,
+            }
+        )
+        return await self.call("reaffirm", params, RecoverResult)
+
+    async def mark(
+        self,
+        id: str,
+        mark: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        on: bool | None = None,
+        note: str | None = None,
+    ) -> MarkResult:
+        """Put a mark on it, or take it off."""
+        params = _given(
+            {
+                "id": id,
+                "mark": mark,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "on": on,
+                "note": note,
+            }
+        )
+        return await self.call("mark", params, MarkResult)
+
+    async def relate(
+        self,
+        from_: str,
+        to: str,
+        type: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> RelateResult:
+        """It extends another memory, or contradicts it."""
+        params = _given(
+            {
+                "from": from_,
+                "to": to,
+                "type": type,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+            }
+        )
+        return await self.call("relate", params, RelateResult)
+
+    async def revise(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        disposition: str | None = None,
+        text: str | None = None,
+        origin: str | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> ReviseResult:
+        """Give it a successor, or file it anew."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "idempotency_key": idempotency_key,
+                "disposition": disposition,
+                "text": text,
+                "origin": origin,
+                "fields": fields,
+            }
+        )
+        return await self.call("revise", params, ReviseResult)
 
     async def session_open(
         self,

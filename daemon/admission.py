@@ -14,7 +14,7 @@ import msgspec
 from daemon.commands.building import Building
 from daemon.view import View
 from journal.codes import Part
-from journal.events import MemoryCreated, SealedPart
+from journal.events import MemoryCreated, Moved, SealedPart
 from journal.log import MetaState, sealed_key
 from journal.record import Actor, Cause, Head, Record, encode_body
 from journal.store import Store
@@ -74,6 +74,8 @@ class Admission:
             self._content.records[seq] = record
             if type(event) is MemoryCreated:
                 self.pending.blooms[event.id] = _bloom(draft.plain)
+            elif type(event) is Moved:
+                self.pending.blooms[event.memory[1]] = _bloom(draft.plain)
             self.bodies.append(encode_body(record))
             apply(self.state, record)
             seq += 1

@@ -23,6 +23,7 @@ from projections.workingset import session_hash
 UNSET = msgspec.UNSET
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SORTED_JSON = msgspec.json.Encoder(order="deterministic").encode
+_PACK = msgspec.msgpack.Encoder().encode
 _CANONICAL = msgspec.msgpack.Encoder(order="deterministic").encode
 _NOT_DIGESTED = frozenset({"idempotency_key", "correlation", "progress", "tenant"})
 _TIME_FIELDS = frozenset({"occurred_at", "valid_from", "valid_to", "created_at", "at"})
@@ -150,6 +151,11 @@ _CHANGED = _NOT_DIGESTED | _TIME_FIELDS | _JSON_FIELDS | _INNER_FIELDS
 def _fields_to_change(struct: type[msgspec.Struct]) -> tuple[str, ...]:
     """The fields that `_canonical` looks at; the encoder leaves out what is UNSET and sorts what is a map."""
     return tuple(name for name in struct.__struct_fields__ if name in _CHANGED)
+
+
+def pack_name(entity: Any) -> bytes:
+    """The plaintext of an entity's name part."""
+    return _PACK((entity.name, entity.type))
 
 
 def key_hash(hash_key: bytes, tenant: str, key: str) -> bytes:

@@ -28,6 +28,13 @@ DOCS = {
     "list": "Memories by a selection, newest state, page by page.",
     "forget": "Put a memory aside. It can be recovered; nothing is erased.",
     "recover": "Bring back a forgotten memory.",
+    "verify": "Somebody has looked at it, and it is so.",
+    "reinforce": "It was met again.",
+    "weaken": "Make it harder to find.",
+    "reaffirm": "It still holds: its confidence decays from now on.",
+    "mark": "Put a mark on it, or take it off.",
+    "relate": "It extends another memory, or contradicts it.",
+    "revise": "Give it a successor, or file it anew.",
     "session_open": "Open a session by agent and key, or reopen it.",
     "session_close": "Close a session.",
     "sessions": "Sessions, page by page.",
@@ -101,7 +108,7 @@ def method(name: str, prefix: str, wait: str) -> str:
     for field in fields:
         kind = word(hints[field.name])
         head.append(f"{field.name}: {kind}" + ("" if field.required else " | None = None"))
-        body.append(f'"{field.name}": {field.name}')
+        body.append(f'"{field.encode_name}": {field.name}')
     required = [line for line, field in zip(head, fields, strict=True) if field.required]
     optional = head[len(required) :]
     arguments = ", ".join(["self", *required, "*", *optional])

@@ -20,6 +20,7 @@ ENTRY = struct.Struct(">BBQ")
 IN_KEY = struct.Struct(">QBQ")
 _DERIVED = int(EdgeType.DERIVED_FROM)
 _EVIDENCE = int(EdgeType.EVIDENCE)
+_REVISIONS = (int(EdgeType.SUPERSEDES), int(EdgeType.UPDATES))
 
 Edge = tuple[int, int, int]  # (type, kind of the other end, its TSID)
 
@@ -42,6 +43,20 @@ def created(state: State, record: Record, event: events.MemoryCreated) -> None:
         in_key = pack_key(tsid, edge_type, made)
         incoming[in_key] = seal(in_key, kind_byte)
     state.changes[tables.EDGES_OUT][key] = seal(key, entries)
+
+
+def supported(
+    state: State,
+    record: Record,
+    event: events.Verified | events.Reinforced | events.Weakened | events.Reaffirmed | events.Recovered,
+) -> None:
+    """Evidence that was brought later. What stands there already is not put there twice."""
+    kind, tsid = event.memory
+    for other_kind, other in event.evidence:
+        in_key = IN_KEY.pack(other, _EVIDENCE, tsid)
+        if state.get(tables.EDGES_IN, in_key) is None:
+            _append(state, tsid, (_EVIDENCE, other_kind, other))
+            state.put(tables.EDGES_IN, in_key, rows.seal_row(in_key, bytes((kind,))))
 
 
 def related(state: State, record: Record, event: events.Related) -> None:
@@ -68,6 +83,19 @@ def outgoing(state: State, tsid: int) -> list[Edge]:
     return list(ENTRY.iter_unpack(rows.open_row(tables.EDGES_OUT, key, value)))
 
 
+def grounding(state: State, tsid: int) -> list[Edge]:
+    """The edges to what a memory stands on: its sources, or, when it has none of its own, those of the version that it
+    took the place of. Raises DamagedRow.
+    """
+    while True:
+        found = outgoing(state, tsid)
+        sources = [edge for edge in found if edge[0] == _DERIVED]
+        before = [edge for edge in found if edge[0] in _REVISIONS]
+        if sources or not before:
+            return sources
+        tsid = before[0][2]
+
+
 def incoming(state: State, tsid: int, edge_type: int | None = None) -> Iterator[Edge]:
     """The edges that reach `tsid`, by type, then TSID. Raises DamagedRow."""
     prefix = KEY64.pack(tsid) + (b"" if edge_type is None else bytes((edge_type,)))
@@ -77,4 +105,12 @@ def incoming(state: State, tsid: int, edge_type: int | None = None) -> Iterator[
         yield found_type, kind, source
 
 
-FOLDS: dict[type, Callable[..., None]] = {events.MemoryCreated: created, events.Related: related}
+FOLDS: dict[type, Callable[..., None]] = {
+    events.MemoryCreated: created,
+    events.Related: related,
+    events.Verified: supported,
+    events.Reinforced: supported,
+    events.Weakened: supported,
+    events.Reaffirmed: supported,
+    events.Recovered: supported,
+}

@@ -11,18 +11,32 @@ from collections.abc import Callable, Collection
 from types import ModuleType
 
 from journal.record import Record
-from projections import blocks, edges, idempotency, memories, names, partitions, sessions, tables, texts, usage
+from projections import (
+    blocks,
+    edges,
+    flags,
+    idempotency,
+    memories,
+    names,
+    partitions,
+    sessions,
+    standing,
+    tables,
+    texts,
+    usage,
+)
 from projections.state import State
 
 Fold = Callable[[State, Record], None]
 
 ROOMS: dict[str, tuple[ModuleType, ...]] = {
-    "memories": (partitions, memories),
+    "memories": (partitions, memories, standing),
     "edges": (edges,),
     "idempotency": (idempotency,),
     "sessions": (sessions,),
     "names": (names,),
     "texts": (texts,),
+    "flags": (flags,),
 }
 """By projection, in the order in which they fold an event: `FOLDS` of each says which."""
 

@@ -41,7 +41,7 @@ def created(state: State, record: Record, event: events.MemoryCreated) -> None:
     page = state.row_page(event.partition, offset // ROWS_PER_PAGE)
     page += _first_header(record, event, marks)
     counters = state.counters
-    newest = max(tsid, event.facts[-1].id) if event.facts else tsid
+    newest = max(tsid, event.edge, event.facts[-1].id) if event.facts else max(tsid, event.edge)
     if newest > counters.tsid:
         counters.tsid = newest
     if event.slot > counters.slot:
@@ -67,7 +67,7 @@ def touch(state: State, tsid: int, seq: int) -> None:
     state.put(tables.TOUCHES, key, crc32c(key).to_bytes(4, "little"))
 
 
-def _store(state: State, tsid: int, row: MemoryRow) -> None:
+def store_row(state: State, tsid: int, row: MemoryRow) -> None:
     """Keep a changed memory row and bring its header row in line."""
     state.put_memory(tsid, row)
     page = state.row_page(row.partition, row.offset // ROWS_PER_PAGE)
@@ -79,25 +79,27 @@ def _store(state: State, tsid: int, row: MemoryRow) -> None:
     page[at : at + HEADER_BYTES] = rows.pack_header(*header)
 
 
-def _known(state: State, tsid: int) -> MemoryRow:
+def known(state: State, tsid: int) -> MemoryRow:
+    """The row of a memory that a record speaks of. Raises LookupError, DamagedRow."""
     row = state.memory(tsid)
     if row is None:
         raise LookupError(f"the journal speaks of memory {tsid} before it was created")
     return row
 
 
-def _flag(state: State, refs: tuple[events.Ref, ...], by: int, seq: int) -> None:
+def flag(state: State, refs: tuple[events.Ref, ...], by: int, seq: int) -> None:
+    """Count flags that were set (`by` 1) or cleared (-1) on memories."""
     for _, tsid in refs:
-        row = _known(state, tsid)
+        row = known(state, tsid)
         state.put_memory(tsid, row._replace(flags=max(0, row.flags + by)))
         touch(state, tsid, seq)
 
 
 def forgotten(state: State, record: Record, event: events.Forgotten) -> None:
     _, tsid = event.memory
-    row = _known(state, tsid)
+    row = known(state, tsid)
     was_dead = row.dead
-    _store(
+    store_row(
         state,
         tsid,
         row._replace(marks=row.marks | 1 << Mark.FORGOTTEN, strength=event.strength, dead_at=record.at_ms),
@@ -105,20 +107,20 @@ def forgotten(state: State, record: Record, event: events.Forgotten) -> None:
     touch(state, tsid, record.seq)
     if not was_dead:
         rows_died(state, row.partition, 1)
-    _flag(state, event.flagged, 1, record.seq)
+    flag(state, event.flagged, 1, record.seq)
 
 
 def recovered(state: State, record: Record, event: events.Recovered) -> None:
     _, tsid = event.memory
-    row = _known(state, tsid)
+    row = known(state, tsid)
     marks = row.marks & ~(1 << event.mark)
     changed = row._replace(marks=marks, strength=event.new_strength)
     if not changed.dead:
         changed = changed._replace(dead_at=NO_TIME)
         rows_died(state, row.partition, -1)
-    _store(state, tsid, changed)
+    store_row(state, tsid, changed)
     touch(state, tsid, record.seq)
-    _flag(state, event.cleared, -1, record.seq)
+    flag(state, event.cleared, -1, record.seq)
 
 
 def purged(state: State, record: Record, event: events.Purged) -> None:
@@ -129,7 +131,7 @@ def purged(state: State, record: Record, event: events.Purged) -> None:
         if not row.dead:
             rows_died(state, row.partition, 1)
         marks = row.marks | 1 << Mark.PURGED
-        _store(state, target.id, row._replace(marks=marks, dead_at=record.at_ms))
+        store_row(state, target.id, row._replace(marks=marks, dead_at=record.at_ms))
         touch(state, target.id, record.seq)
 
 

@@ -8,6 +8,7 @@
 | sessions | `sessions` number u32 → session row; `session_ids` TSID u64 → number u32, CRC; `turns` session u32, turn u32 → TSID u64, CRC; `session_memories` session u32, TSID u64 → CRC |
 | names | `tenants` number u32 → msgpack, CRC; `producers` number u32 → msgpack, CRC; `entities` number u32 → msgpack, CRC |
 | texts | `texts` owner seq u64, TSID u64 → CRC (who shares a text part) |
+| flags | `flags` child TSID u64, source TSID u64 → seq u64, CRC (open review flags, and the record that set each) |
 | usage | `usage` tenant u32 → records u64, content bytes i64, CRC |
 | blocks | `blocks` kind u8, id u64, block u32 → CRC or bounds, CRC (which 256-record blocks hold records of an actor, a producer, a time, a vault slot) |
 
@@ -35,6 +36,7 @@ PARTITIONS = "partitions"
 TEXTS = "texts"
 BLOCKS = "blocks"
 USAGE = "usage"
+FLAGS = "flags"
 META = "meta"
 
 PROJECTIONS: dict[str, tuple[str, ...]] = {
@@ -46,6 +48,7 @@ PROJECTIONS: dict[str, tuple[str, ...]] = {
     "texts": (TEXTS,),
     "blocks": (BLOCKS,),
     "usage": (USAGE,),
+    "flags": (FLAGS,),
 }
 
 VERSIONS: dict[str, int] = dict.fromkeys(PROJECTIONS, 1)

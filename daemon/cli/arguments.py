@@ -14,7 +14,8 @@ from typing import Any
 
 VERBS = {
     "hello": "", "describe": "verb", "remember": "text", "remember_many": "items", "get": "ids*",
-    "list": "", "forget": "id", "recover": "id", "session_open": "agent key",
+    "list": "", "forget": "id", "recover": "id", "verify": "id", "reinforce": "id", "weaken": "id",
+    "reaffirm": "id", "mark": "id mark", "relate": "from to type", "revise": "id", "session_open": "agent key",
     "session_close": "session", "sessions": "", "session": "session", "trace": "id",
     "lifecycle": "", "audit": "", "head": "", "status": "",
     "history": "id", "records": "", "subscribe": "", "cancel": "request", "rebuild": "", "backup": "dir",
@@ -30,6 +31,8 @@ SELECTION = "ids+ session subject entity text producer@ origins+ kinds+ status+ 
 OPTIONS = {
     "hello": "via", "remember": MEMORY, "remember_many": "atomic!", "get": "include+ as_known_at",
     "list": SELECTION + " limit# cursor full!", "forget": "note", "recover": "evidence+ amount# note",
+    "verify": "evidence+ note", "reinforce": "evidence+ amount# note", "weaken": "evidence+ amount# note",
+    "reaffirm": "evidence+ amount# note", "mark": "on! note", "revise": "disposition text origin fields@",
     "session_open": "project subject producer@ at", "session_close": "at",
     "sessions": "agent open! limit# cursor", "session": "include+ limit# cursor",
     "trace": "direction depth#", "lifecycle": "state enforce!",
@@ -40,11 +43,11 @@ OPTIONS = {
 MARKS = "+#%@!"
 REQUIRED = {"remember": ("kind",)}
 """Options that must be there; whatever else must be is positional."""
-REFERENCES = frozenset(["id", "ids*", "session"])
+REFERENCES = frozenset(["id", "ids*", "session", "from", "to"])
 KINDS = ("raw", "episode", "note", "belief", "value", "goal", "relationship", "drive", "procedure", "session")
 FILES = {"remember": "text", "remember_many": "items", "get": "ids"}
 LATER = (
-    "revise relate verify reinforce weaken reaffirm mark purge purges hold holds vacuum residue partitions "
+    "purge purges hold holds vacuum residue partitions "
     "recall briefing explain session_provenance review propose decide proposals cohort cohorts lift soul "
     "reflect reports region"
 )

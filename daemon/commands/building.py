@@ -78,6 +78,12 @@ class Building:
         self.learn().tenant_numbers[self.tenant_name] = self.tenant
         self.learn().tenants[self.tenant] = TenantRow(self.tenant_name, int(TenantState.INITIALIZING), True)
 
+    def activate(self) -> None:
+        """The first write that isn't seeded ends INITIALIZING."""
+        row = self.tenant_row()
+        if row is not None and row.state == TenantState.INITIALIZING:
+            self.change_tenant(TenantState.ACTIVE, None)
+
     def change_tenant(self, state: TenantState | None, enforce: bool | None) -> None:
         row = self.tenant_row()
         if row is None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-import msgspec
-
 from daemon.prepare import (
     UNSET,
     NaturalKey,
@@ -18,6 +16,7 @@ from daemon.prepare import (
     invalid,
     key_hash,
     natural_key,
+    pack_name,
     parse_session,
     parse_sources,
     parse_time,
@@ -32,7 +31,6 @@ from projections.workingset import entity_hash, text_hash
 _KIND = {kind.wire: kind for kind in Kind}
 _ORIGIN = {origin.wire: origin for origin in Origin}
 _ROLE = {role.wire: role for role in Role if role is not Role.NONE}
-_PACK_NAME = msgspec.msgpack.Encoder().encode
 
 
 class FactTerms(NamedTuple):
@@ -149,7 +147,7 @@ def _prepare_validity(prefix: str, holder: Any) -> tuple[int | None, int | None]
 
 
 def _prepare_entities(params: Any, tenant: str, hash_key: bytes) -> tuple[tuple[bytes, bytes], ...]:
-    names = [_PACK_NAME((entity.name, entity.type)) for entity in _given(params.entities)]
+    names = [pack_name(entity) for entity in _given(params.entities)]
     return tuple((name, entity_hash(hash_key, tenant, name)) for name in names)
 
 

@@ -12,7 +12,7 @@ from daemon.commands.keys import answer_memory, same_command
 from daemon.commands.lineage import Ref, check_kinds, check_stated, resolve
 from daemon.commands.preparation import Prepared
 from daemon.decision import Draft
-from journal.codes import Kind, Note, Origin, Part, Role, TenantState
+from journal.codes import Kind, Note, Origin, Part, Role
 from journal.particulars import Particulars, encode
 from journal.tsid import format_tsid, memory_ref, parse_memory_ref
 
@@ -34,7 +34,7 @@ def decide(building: Building, prepared: Prepared, item_refs: Sequence[Ref | Non
     check_kinds(building, prepared, sources)
     building.begin_tenant()
     if prepared.origin is not Origin.SEEDED:
-        _activate(building)
+        building.activate()
     attached = attach(building, prepared)
     session, notes, defaults = attached
     subtype, turn = file_turn(building, prepared, session)
@@ -70,12 +70,6 @@ def _answered(building: Building, prepared: Prepared) -> dict[str, Any] | None:
         return answer_memory(building.view, seq, prepared.digest)
     earlier = building.keys.get(key)
     return None if earlier is None else same_command(earlier, prepared.digest)
-
-
-def _activate(building: Building) -> None:
-    row = building.tenant_row()
-    if row is not None and row.state == TenantState.INITIALIZING:
-        building.change_tenant(TenantState.ACTIVE, None)
 
 
 def _draft(building: Building, prepared: Prepared, decided: Decided, particulars: Particulars) -> None:

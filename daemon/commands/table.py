@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from daemon.caller import Caller
-from daemon.commands import lifecycle, remember, sessions, tombstones
+from daemon.commands import lifecycle, relating, remember, revising, sessions, standing, tombstones
 from daemon.commands.building import Building
 from daemon.commands.keys import answer_keyed, keyed_draft
 from daemon.commands.preparation import Prepared
 from daemon.commands.preparation import prepare as prepare_memory
-from daemon.prepare import UNSET, NaturalKey, invalid, key_hash, natural_key, request_digest
+from daemon.prepare import UNSET, NaturalKey, invalid, key_hash, natural_key, parse_memory, request_digest
 from daemon.refusal import Refused
 
 Decide = Callable[[Building, Any], dict[str, Any]]
@@ -19,6 +19,12 @@ Decide = Callable[[Building, Any], dict[str, Any]]
 _DECIDE: dict[str, Decide] = {
     "forget": tombstones.forget,
     "recover": tombstones.recover,
+    "verify": standing.verify,
+    "reinforce": standing.reinforce,
+    "weaken": standing.weaken,
+    "reaffirm": standing.reaffirm,
+    "mark": standing.mark,
+    "relate": relating.relate,
     "session_close": sessions.session_close,
     "lifecycle": lifecycle.lifecycle,
 }
@@ -41,6 +47,7 @@ class PreparedWrite(NamedTuple):
     items: tuple[Prepared | Refused, ...] = ()
     keyed: Keyed | None = None
     session_key: NaturalKey | None = None
+    revision: revising.PreparedRevision | None = None
 
 
 def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes) -> PreparedWrite:
@@ -58,7 +65,8 @@ def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes
     session_key = None
     if verb == "session_open":
         session_key = natural_key(hash_key, tenant, params.agent, params.key)
-    return PreparedWrite(verb, tenant, params, items=items, keyed=keyed, session_key=session_key)
+    revision = revising.prepare(params, tenant, hash_key) if verb == "revise" else None
+    return PreparedWrite(verb, tenant, params, items=items, keyed=keyed, session_key=session_key, revision=revision)
 
 
 def _prepare_items(params: Any, tenant: str, caller: Caller, hash_key: bytes) -> tuple[Prepared | Refused, ...]:
@@ -88,19 +96,23 @@ def decide(building: Building, write: PreparedWrite) -> dict[str, Any]:
             return answer_keyed(building.view, seq, keyed.digest)
     if write.verb == "remember_many":
         result = _decide_items(building, write.items)
+    elif write.revision is not None:
+        result = revising.revise(building, write.revision)
     elif write.session_key is not None:
         result = sessions.session_open(building, write.params, write.session_key)
     else:
         result = _DECIDE[write.verb](building, write.params)
     if keyed is not None:
         building.begin_tenant()
-        about = tuple(building.kinds) or _about(write)
+        about = (*building.kinds, *_about(write))
         building.add(keyed_draft(keyed.key, keyed.digest, result, about, building.session_numbers))
     return result
 
 
 def _about(write: PreparedWrite) -> tuple[int, ...]:
-    return tombstones.about(write.params) if write.verb in ("forget", "recover") else ()
+    """The memories that a keyed answer speaks of."""
+    named = (getattr(write.params, name, UNSET) for name in ("id", "from_", "to"))
+    return tuple([parse_memory("id", ref)[1] for ref in named if ref is not UNSET])
 
 
 def _decide_items(building: Building, items: tuple[Prepared | Refused, ...]) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from daemon.reads.reading import Reading, is_purged
+from journal import events
 from journal.errors import DamagedRecord
 from projections import edges
-from projections.known_at import known_at
+from projections.known_at import known_at, known_records
 from projections.rows import MemoryRow
 
 
@@ -45,3 +46,14 @@ class KnownReading(Reading):
         for edge in super().incoming(tsid, edge_type):
             if self.memory(edge[2]) is not None:
                 yield edge
+
+    def evidence(self, tsid: int, row: MemoryRow) -> list[events.Ref]:
+        """What supported it then."""
+        records = known_records([self.record(seq) for seq in self.seqs_about(tsid, row)], self._at_ms)
+        own = (record.event for record in records if _is_about(record.event, tsid))
+        return list(dict.fromkeys(ref for event in own for ref in getattr(event, "evidence", ())))
+
+
+def _is_about(event: object, tsid: int) -> bool:
+    """Whether an event speaks of the memory itself, not of another that it touches too."""
+    return getattr(event, "id", 0) == tsid or getattr(event, "memory", (0, 0))[1] == tsid

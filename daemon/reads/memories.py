@@ -31,7 +31,7 @@ from journal.errors import DamagedRecord, PartUnreadable
 from journal.particulars import Particulars
 from journal.record import Record
 from journal.tsid import format_tsid, memory_ref
-from projections import partitions, tables
+from projections import edges, partitions, tables
 from projections.kinds import ORIGINS, effective_confidence
 from projections.rows import NO_TIME, MemoryRow
 from projections.state import KEY32
@@ -242,11 +242,12 @@ def _memory(
         superseded_by=_successor(reading, row),
         derived_from=[memory_ref(*ref) for ref in event.sources]
         + _external(event, particulars, ExternalUse.DERIVED_FROM),
-        evidence=[memory_ref(*ref) for ref in event.evidence] + _external(event, particulars, ExternalUse.EVIDENCE),
+        evidence=[memory_ref(*ref) for ref in reading.evidence(tsid, row)]
+        + _external(event, particulars, ExternalUse.EVIDENCE),
         processed_into=[
             memory_ref(child_kind, child) for _, child_kind, child in reading.incoming(tsid, int(EdgeType.DERIVED_FROM))
         ],
-        grounded=_grounded(reading, event),
+        grounded=is_grounded(reading, tsid),
         facts=_facts(event, particulars),
         metadata=None if particulars.metadata is None else msgspec.Raw(particulars.metadata),
         partition=partition_name(reading, row.partition),
@@ -275,12 +276,11 @@ def _facts(event: events.MemoryCreated, particulars: Particulars) -> list[r.Fact
     return found
 
 
-def _grounded(reading: Reading, event: events.MemoryCreated) -> bool:
-    """False when it has sources and all of them are forgotten or purged (contract §4.6)."""
-    if not event.sources:
-        return True
-    rows = (reading.memory(tsid) for _, tsid in event.sources)
-    return any(row is not None and not (row.has(Mark.FORGOTTEN) or row.has(Mark.PURGED)) for row in rows)
+def is_grounded(reading: Reading, tsid: int) -> bool:
+    """False when it stands on memories and all of them are forgotten or purged (contract §4.6)."""
+    sources = edges.grounding(reading.state, tsid)
+    rows = (reading.memory(source) for _, _, source in sources)
+    return not sources or any(row is not None and not (row.has(Mark.FORGOTTEN) or row.has(Mark.PURGED)) for row in rows)
 
 
 def partition_name(reading: Reading, number: int) -> str:

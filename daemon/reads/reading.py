@@ -13,7 +13,7 @@ import lmdb
 
 from daemon.asking import NOBODY, Asking
 from journal import events
-from journal.codes import Mark, Part
+from journal.codes import EdgeType, Mark, Part
 from journal.errors import DamagedRecord
 from journal.events import SealedPart
 from journal.particulars import Particulars, decode_particulars
@@ -120,6 +120,11 @@ class Reading:
         if not isinstance(event, events.MemoryCreated) or record.tenant not in self.tenants:
             raise DamagedRecord(row.seq, "event")
         return record, event
+
+    def evidence(self, tsid: int, row: MemoryRow) -> list[events.Ref]:
+        """The memories that support one of ours: named when it was written, and brought since."""
+        found = edges.outgoing(self.state, tsid)
+        return [(kind, other) for edge_type, kind, other in found if edge_type == EdgeType.EVIDENCE]
 
     def seqs_about(self, tsid: int, row: MemoryRow) -> list[int]:
         """The numbers of the records about a memory of ours: the one that created it, and all that touched it since."""

@@ -23,6 +23,7 @@ from daemon.wire.vocabulary import (
     Depth,
     DirectionWord,
     DirectoryPath,
+    DispositionWord,
     EntityTypeName,
     EventWord,
     ExternalId,
@@ -34,12 +35,15 @@ from daemon.wire.vocabulary import (
     KindWord,
     LevelWord,
     Limit,
+    MarkWord,
     Name,
     NoteText,
     OriginWord,
     ProjectionWord,
     Reference,
+    RelationWord,
     RequestIdIn,
+    ReviewWord,
     RoleWord,
     Seq,
     SessionKeyText,
@@ -240,6 +244,63 @@ class RecoverParams(WriteParams, frozen=True, kw_only=True):
     evidence: SourceList | UnsetType = UNSET
     amount: Unit | UnsetType = UNSET
     note: NoteText | UnsetType = UNSET
+
+
+class ReviseFields(Closed, frozen=True, kw_only=True):
+    """What a successor inherits, where it is to be another. None clears it."""
+
+    subtype: Name | UnsetType = UNSET
+    topic: Topic | UnsetType | None = UNSET
+    tags: TagList | UnsetType = UNSET
+    entities: EntityList | UnsetType = UNSET
+    project: Name | UnsetType | None = UNSET
+    subject: Name | UnsetType | None = UNSET
+    evidence: SourceList | UnsetType = UNSET
+    importance: Importance | UnsetType = UNSET
+    protected: bool | UnsetType = UNSET
+
+
+class ReviseParams(WriteParams, frozen=True, kw_only=True):
+    """`move` files a memory anew: it takes fields only, and makes no successor."""
+
+    id: Reference
+    disposition: DispositionWord = "supersedes"
+    text: Text | UnsetType = UNSET
+    origin: OriginWord | UnsetType = UNSET
+    fields: ReviseFields | UnsetType = UNSET
+
+
+class RelateParams(WriteParams, frozen=True, kw_only=True):
+    from_: Reference = msgspec.field(name="from")
+    to: Reference
+    type: RelationWord
+
+
+class VerifyParams(WriteParams, frozen=True, kw_only=True):
+    id: Reference
+    evidence: SourceList | UnsetType = UNSET
+    note: NoteText | UnsetType = UNSET
+
+
+class MarkParams(WriteParams, frozen=True, kw_only=True):
+    id: Reference
+    mark: MarkWord
+    on: bool = True
+    note: NoteText | UnsetType = UNSET
+
+
+class ExplainParams(ReadParams, frozen=True, kw_only=True):
+    id: Reference
+
+
+class SessionProvenanceParams(ReadParams, frozen=True, kw_only=True):
+    session: Reference
+    include_clients: bool = False
+
+
+class ReviewParams(PagedParams, frozen=True, kw_only=True):
+    what: Annotated[list[ReviewWord], Meta(min_length=1)] | UnsetType = UNSET
+    threshold: Unit = 0.6
 
 
 class SessionOpenParams(WriteParams, frozen=True, kw_only=True):

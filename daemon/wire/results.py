@@ -244,6 +244,37 @@ class RecoverResult(WriteResult, kw_only=True):
     flags_cleared: list[str]
 
 
+class Boost(Result, kw_only=True):
+    id: str
+    old: float
+    new: float
+
+
+class VerifyResult(WriteResult, kw_only=True):
+    confidence: OldNew
+    strength: OldNew
+    boosted: list[Boost]
+    verified_at: str
+    verifications: int
+    flags_cleared: list[str]
+
+
+class MarkResult(WriteResult, kw_only=True):
+    marks: list[str]
+
+
+class RelateResult(WriteResult, kw_only=True):
+    edge: str
+
+
+class ReviseResult(WriteResult, kw_only=True):
+    """Of a `move` the id is that of the memory itself, and there is no predecessor."""
+
+    id: str
+    predecessor: str | None
+    address: Address
+
+
 class SessionOpenResult(WriteResult, kw_only=True):
     session: str
     activation: int

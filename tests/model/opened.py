@@ -60,7 +60,7 @@ class OpenedService:
     def read(self, verb: str, params: dict[str, Any]) -> dict[str, Any]:
         """The answer as the wire would show it. Raises Refused."""
         answer = self.service.read(verb, msgspec.convert(params, VERBS[verb].params), OPERATOR)
-        built: dict[str, Any] = msgspec.to_builtins(answer)
+        built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
         return built
 
     def digests(self) -> dict[str, str]:

@@ -1,0 +1,159 @@
+"""verify, reinforce, weaken, reaffirm, mark: how well a memory stands (contract §4.6).
+
+Three numbers that are never mixed: confidence is what is believed, strength how easily it is found, importance what it
+is worth. Strength 0 is a tombstone's, so nothing here reaches it or leads away from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daemon.commands.building import Building
+from daemon.commands.targets import (
+    Target,
+    flagged_children,
+    grounds,
+    refs,
+    require,
+    require_alive,
+    support_of,
+    unflagged_children,
+    words,
+)
+from daemon.decision import Draft
+from daemon.prepare import UNSET, invalid
+from daemon.refusal import Reason, Refused
+from daemon.wire.times import format_ms
+from journal import events
+from journal.codes import Mark
+from journal.tsid import memory_ref
+from projections import flags
+
+VERIFIED_CONFIDENCE = 0.1
+VERIFIED_STRENGTH = 0.1
+SOURCE_BOOST = 0.02
+REINFORCED_TOP = 0.99
+REINFORCED_SHARE = 0.05
+REINFORCED_SLOWS = 0.1
+WEAKENED_DEFAULT = 0.1
+WEAKENED_FLOOR = 0.01
+DORMANT_BELOW = 0.2
+"""A source that comes below flags what was made from it; one that comes back clears."""
+
+
+def verify(building: Building, params: Any) -> dict[str, Any]:
+    """Somebody has looked at it, and it is so: it and what it stands on gain. Raises Refused."""
+    building.refuse_in_maintenance()
+    target = require_alive(building, params.id)
+    support = support_of(building, params)
+    row = target.row
+    confidence = max(row.confidence, min(1.0, row.confidence + VERIFIED_CONFIDENCE))
+    strength = min(1.0, row.strength + VERIFIED_STRENGTH)
+    boosted = _boosts(building, target)
+    back = row.strength < DORMANT_BELOW <= strength
+    cleared = flagged_children(building, target.tsid) if back else ()
+    own = [source for source, _ in flags.of_child(building.view.state, target.tsid)]
+    event = events.Verified(
+        memory=target.ref, old_confidence=row.confidence, new_confidence=confidence, old_strength=row.strength,
+        new_strength=strength, verifications=row.verifications + 1, boosted=boosted, evidence=support.evidence,
+        externals=support.externals, cleared=cleared,
+    )  # fmt: skip
+    building.add(Draft(event, support.plain))
+    return {
+        "confidence": {"old": row.confidence, "new": confidence},
+        "strength": {"old": row.strength, "new": strength},
+        "boosted": [{"id": memory_ref(each.kind, each.id), "old": each.old, "new": each.new} for each in boosted],
+        "verified_at": format_ms(building.view.now_ms),
+        "verifications": row.verifications + 1,
+        "flags_cleared": refs(cleared) + ([memory_ref(*target.ref)] if own else []),
+    }
+
+
+def _boosts(building: Building, target: Target) -> tuple[events.Change, ...]:
+    """Every live source once, also one that can't gain any more."""
+    return tuple(
+        [
+            events.Change(source.kind, source.tsid, source.row.strength, min(1.0, source.row.strength + SOURCE_BOOST))
+            for source in grounds(building, target)
+            if not source.row.dead
+        ]
+    )
+
+
+def reinforce(building: Building, params: Any) -> dict[str, Any]:
+    """It was met again: believed a little more, each time less so. Raises Refused."""
+    building.refuse_in_maintenance()
+    _refuse_amount(params, "reinforce")
+    target = require_alive(building, params.id)
+    support = support_of(building, params)
+    row = target.row
+    times = row.reinforcements + 1
+    gain = (REINFORCED_TOP - row.confidence) * REINFORCED_SHARE / (1 + REINFORCED_SLOWS * times)
+    confidence = row.confidence + max(0.0, gain)
+    event = events.Reinforced(
+        memory=target.ref, old_confidence=row.confidence, new_confidence=confidence, reinforcements=times,
+        evidence=support.evidence, externals=support.externals,
+    )  # fmt: skip
+    building.add(Draft(event, support.plain))
+    return _changed(target, confidence=confidence)
+
+
+def weaken(building: Building, params: Any) -> dict[str, Any]:
+    """It is to be found less easily. Coming to be dormant flags what was made from it. Raises Refused."""
+    building.refuse_in_maintenance()
+    target = require_alive(building, params.id)
+    row = target.row
+    if row.has(Mark.PROTECTED):
+        raise Refused(Reason.CONFLICT, "a protected memory can't be weakened", parameter="id", ids=[params.id])
+    support = support_of(building, params)
+    amount = WEAKENED_DEFAULT if params.amount is UNSET else params.amount
+    strength = min(row.strength, max(WEAKENED_FLOOR, row.strength - amount))
+    falls = strength < DORMANT_BELOW <= row.strength
+    flagged = unflagged_children(building, target.tsid) if falls else ()
+    event = events.Weakened(
+        memory=target.ref, old_strength=row.strength, new_strength=strength, flagged=flagged,
+        evidence=support.evidence, externals=support.externals,
+    )  # fmt: skip
+    building.add(Draft(event, support.plain))
+    return {**_changed(target, strength=strength), "flags_set": refs(flagged)}
+
+
+def reaffirm(building: Building, params: Any) -> dict[str, Any]:
+    """It still holds: its confidence decays from now on. No number changes. Raises Refused."""
+    building.refuse_in_maintenance()
+    _refuse_amount(params, "reaffirm")
+    target = require_alive(building, params.id)
+    support = support_of(building, params)
+    event = events.Reaffirmed(
+        memory=target.ref, session=target.row.session, evidence=support.evidence, externals=support.externals
+    )
+    building.add(Draft(event, support.plain))
+    return _changed(target)
+
+
+def mark(building: Building, params: Any) -> dict[str, Any]:
+    """Put a mark on it, or take it off. What stands that way already is no change. Raises Refused."""
+    building.refuse_in_maintenance()
+    target = require(building, params.id)
+    wanted = Mark[params.mark.upper()]
+    row = target.row
+    if row.has(wanted) != params.on:
+        event = events.Marked(memory=target.ref, mark=int(wanted), on=params.on, session=row.session)
+        building.add(Draft(event, words(params.note)))
+        row = row._replace(marks=row.marks ^ 1 << wanted)
+    return {"marks": [each.wire for each in Mark if row.has(each)]}
+
+
+def _refuse_amount(params: Any, verb: str) -> None:
+    if params.amount is not UNSET:
+        raise invalid("amount", f"{verb} takes no amount; only weaken does")
+
+
+def _changed(target: Target, confidence: float | None = None, strength: float | None = None) -> dict[str, Any]:
+    row = target.row
+    return {
+        "confidence": {"old": row.confidence, "new": row.confidence if confidence is None else confidence},
+        "strength": {"old": row.strength, "new": row.strength if strength is None else strength},
+        "flags_set": [],
+        "flags_cleared": [],
+    }
