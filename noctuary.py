@@ -1187,6 +1187,9 @@ class SleepEligibility(Result, kw_only=True):
 
     eligible: bool
     why_not: str | None
+    unsettled: int
+    promoted: int
+    noise: int
 
 
 class SessionResult(SessionListed, kw_only=True):
@@ -1481,6 +1484,88 @@ class MetricsResult(Result, kw_only=True):
     text: str
 
 
+class SourceTold(Result, kw_only=True):
+    """What a memory was made from, or is supported by. `state`: live, forgotten, pruned, purged, unavailable or
+    not_found; `text` has at most 200 characters, and `cut` says that there are more."""
+
+    ref: str
+    state: str
+    text: str | None
+    cut: bool = False
+    purged_at: str | None = None
+
+
+class ProvenanceRow(Result, kw_only=True):
+    """A row of the provenance region. Of a client's note `pass` and the place in it are null."""
+
+    id: str
+    session: str | None
+    state: str
+    pass_: int | None = msgspec.field(name="pass")
+    fact_index: int | None
+    batch_count: int | None
+    turn_count: int
+    first_seq: int | None
+    last_seq: int | None
+    partition: str | None
+    at: str
+    source: str | None
+    content_hash_hi: int
+
+
+class ExplainResult(Result, kw_only=True):
+    """`how`: written, consolidated, imported or seeded."""
+
+    id: str
+    how: str
+    at: str
+    actor: Actor
+    producer: Producer | None
+    origin: str
+    session: str | None
+    turn: int | None
+    sources: list[SourceTold]
+    evidence: list[SourceTold]
+    quoted_from: list[str]
+    row: ProvenanceRow | None
+
+
+class SessionProvenanceResult(Result, kw_only=True):
+    """SessionProvenanceResult."""
+
+    derived: list[ProvenanceRow]
+    truncated: bool
+
+
+class PassTold(Result, kw_only=True):
+    """One pass of sleep over a session. `partial`: it has not ended."""
+
+    pass_: int = msgspec.field(name="pass")
+    facts: int
+    turns: int
+    at: str
+    partial: bool
+
+
+class ReviewItem(Result, kw_only=True):
+    """`others`: who set the flag, what it contradicts, the sources that are gone."""
+
+    what: str
+    id: str
+    why: str
+    since: str | None
+    others: list[str]
+    confidence: float | None
+
+
+class ReviewResult(Result, kw_only=True):
+    """ReviewResult."""
+
+    items: list[ReviewItem]
+    next_cursor: str | None
+    total: int
+
+
 WRITES = frozenset(
     (
         "remember",
@@ -1520,6 +1605,9 @@ RESULTS: dict[str, Any] = {
     "sessions": SessionsResult,
     "session": SessionResult,
     "trace": TraceResult,
+    "explain": ExplainResult,
+    "session_provenance": SessionProvenanceResult,
+    "review": ReviewResult,
     "lifecycle": LifecycleResult,
     "audit": AuditResult,
     "history": HistoryResult,
@@ -2085,6 +2173,77 @@ class Client(_Link):
             }
         )
         return self.call("trace", params, TraceResult)
+
+    def explain(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> ExplainResult:
+        """How a memory came to be, from what, and its row in the provenance region."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+            }
+        )
+        return self.call("explain", params, ExplainResult)
+
+    def session_provenance(
+        self,
+        session: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        include_clients: bool | None = None,
+    ) -> SessionProvenanceResult:
+        """What came out of a session: its rows of the provenance region."""
+        params = _given(
+            {
+                "session": session,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "include_clients": include_clients,
+            }
+        )
+        return self.call("session_provenance", params, SessionProvenanceResult)
+
+    def review(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        what: Sequence[str] | None = None,
+        threshold: float | None = None,
+    ) -> ReviewResult:
+        """The inbox: what somebody should look at, page by page."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "what": what,
+                "threshold": threshold,
+            }
+        )
+        return self.call("review", params, ReviewResult)
 
     def lifecycle(
         self,
@@ -2920,6 +3079,77 @@ class AsyncClient(_AsyncLink):
             }
         )
         return await self.call("trace", params, TraceResult)
+
+    async def explain(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+    ) -> ExplainResult:
+        """How a memory came to be, from what, and its row in the provenance region."""
+        params = _given(
+            {
+                "id": id,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+            }
+        )
+        return await self.call("explain", params, ExplainResult)
+
+    async def session_provenance(
+        self,
+        session: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        include_clients: bool | None = None,
+    ) -> SessionProvenanceResult:
+        """What came out of a session: its rows of the provenance region."""
+        params = _given(
+            {
+                "session": session,
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "include_clients": include_clients,
+            }
+        )
+        return await self.call("session_provenance", params, SessionProvenanceResult)
+
+    async def review(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        progress: bool | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        what: Sequence[str] | None = None,
+        threshold: float | None = None,
+    ) -> ReviewResult:
+        """The inbox: what somebody should look at, page by page."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "progress": progress,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "what": what,
+                "threshold": threshold,
+            }
+        )
+        return await self.call("review", params, ReviewResult)
 
     async def lifecycle(
         self,

@@ -41,7 +41,7 @@ STOPPING_SWEEP_S = 0.25
 STOPPING_STUCK_S = 1.0
 """How long a client that takes no answers holds up the end."""
 READ_THREADS = 2
-OWN_POOLS = {("audit",): 1, ("list",): 2, ("records",): 1, ("subscribe",): 1, ("backup", "rebuild"): 2}
+OWN_POOLS = {("audit",): 1, ("list", "review"): 2, ("records",): 1, ("subscribe",): 1, ("backup", "rebuild"): 2}
 """Verbs that may look at everything, with the threads they have: others never wait behind them. A second backup or
 rebuild is told that there is one."""
 BACKLOG = 1024
@@ -51,7 +51,7 @@ ACCEPT_AGAIN_S = 0.5
 log = structlog.get_logger("server")
 
 
-BRIEF_LOOKS = {"hello": 1, "head": 1, "describe": 1, "get": 32, "trace": 96}
+BRIEF_LOOKS = {"hello": 1, "head": 1, "describe": 1, "get": 32, "trace": 96, "explain": 96}
 """What is answered on the loop's thread, and how much it may look at there before it goes to the others."""
 
 

@@ -5,8 +5,10 @@ A verb reaches its code through this one place, whether it came over the socket 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from time import monotonic
 from typing import Any
 
@@ -16,19 +18,20 @@ from daemon import backup, feed, rebuilding
 from daemon.asking import Asking, Tell
 from daemon.call import Call, Deliver
 from daemon.caller import Caller
-from daemon.commands.table import PreparedWrite, prepare
+from daemon.commands.passes import PassParams
+from daemon.commands.table import PreparedWrite, prepare, prepare_pass
 from daemon.counting import Counts
 from daemon.failures import note_damage, refusal_of
 from daemon.moment import Moment
 from daemon.prepare import UNSET, invalid
 from daemon.quotas import Quotas
-from daemon.reads import audit, history, lineage, listing, memories, records, sessions
+from daemon.reads import audit, explaining, history, lineage, listing, memories, provenance, records, review, sessions
 from daemon.reads.reading import Reading, reading
 from daemon.refusal import Reason, Refused
 from daemon.waiting import Job
 from daemon.wire.verbs import VERBS
 from daemon.writer import Writer
-from journal.codes import CallerRole
+from journal.codes import CallerRole, Via
 from journal.errors import DamagedRecord, PartUnreadable
 from journal.space import SpaceGuard
 from journal.store import Store
@@ -49,6 +52,9 @@ _READS: dict[str, Callable[[Reading, Any], msgspec.Struct]] = {
     "sessions": sessions.session_list,
     "session": sessions.session,
     "history": history.history,
+    "explain": explaining.explain,
+    "session_provenance": provenance.session_provenance,
+    "review": review.review,
 }
 
 
@@ -99,9 +105,21 @@ class Service:
         correlation = None if params.correlation is UNSET else params.correlation
         self.writer.submit(Job(write, call.caller, correlation, call, _size_bytes(write, call.line_bytes), monotonic()))
 
+    def commit_pass(self, params: PassParams, tenant: str) -> dict[str, Any]:
+        """Have one commit of a pass written, and wait for it. Not for the writer's own thread. Raises Refused."""
+        write = prepare_pass(params, tenant, self.store.vault.hash_key)
+        awaited: Future[dict[str, Any]] = Future()
+        size_bytes = BYTES_A_MEMORY + sum(2 * len(fact.text) + BYTES_A_MEMORY for fact in write.params.facts)
+        caller = Caller(os.geteuid(), CallerRole.DAEMON, Via.RELAY)
+        self.writer.submit(Job(write, caller, None, awaited, size_bytes, monotonic()))
+        return awaited.result()
+
     def _answer(self, answers: list[tuple[Any, Any]]) -> None:
         done: list[tuple[Call, Any]] = []
         for call, outcome in answers:
+            if isinstance(call, Future):
+                _settle(call, outcome)
+                continue
             if isinstance(outcome, Refused):
                 done.append((call, outcome))
                 continue
@@ -155,6 +173,13 @@ _WORKS: dict[str, Callable[[Service, Any, Asking], msgspec.Struct]] = {
     "backup": backup.backup,
     "rebuild": rebuilding.rebuild,
 }
+
+
+def _settle(awaited: Future[dict[str, Any]], outcome: dict[str, Any] | Refused) -> None:
+    if isinstance(outcome, Refused):
+        awaited.set_exception(outcome)
+    else:
+        awaited.set_result(outcome)
 
 
 def _as_result(method: str, outcome: dict[str, Any]) -> msgspec.Struct:

@@ -106,6 +106,11 @@ def _ref(value: root.Ref, _struct: Any) -> str:
     return _memory(*value)
 
 
+def _source(value: int, struct: Any) -> str | None:
+    """The id of a source whose kind stands beside it; 0 is none."""
+    return _memory(struct.source_kind, value) if value else None
+
+
 def _own_ref(value: int, struct: Any) -> str:
     """The id of a memory whose kind stands beside it."""
     return _memory(struct.kind, value)
@@ -168,6 +173,11 @@ FIELDS: dict[type, Fields] = {
     root.FactHead: {
         "id": _fact, "confidence": _plain, "valid_from": _time, "valid_to": _time, "proposal": _proposal,
     },
+    root.RegionRow: {
+        "session": _id("session"), "turns": _plain, "partition": _number, "first_turn": _number,
+        "last_turn": _number, "first_offset": _plain, "last_offset": _plain, "source": _source,
+        "source_kind": _code(codes.Kind), "source_partition": _number,
+    },
     root.Change: {"kind": _code(codes.Kind), "id": _own_ref, "old": _plain, "new": _plain},
     root.TurnScore: {
         "id": _turn, "distance": _plain, "surprise": _plain, "importance": _plain, "pinned": _plain,
@@ -217,7 +227,7 @@ FIELDS: dict[type, Fields] = {
         "valid_from": _time, "valid_to": _time, "key": _hex, "notes": _each(_code(codes.Note)),
         "predecessor": _ref, "disposition": _edge_type, "edge": _edge, "proposal": _proposal,
         "modality": _plain, "encoding": _named(profile=_plain, alpha=_plain, beta=_plain), "parts": _parts,
-        "distance": _plain, "self_scoped": _plain,
+        "distance": _plain, "self_scoped": _plain, "rows": _each(_struct(root.RegionRow)),
     },
     events.Forgotten: {"memory": _ref, "strength": _plain, "flagged": _refs, "cycle": _cycle, "parts": _parts},
     events.Recovered: {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
+from functools import lru_cache
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 FIRST_MS = -62_135_596_800_000
 LAST_MS = 253_402_300_799_999
@@ -13,11 +13,14 @@ DAY_MS = 86_400_000
 
 
 def format_ms(at_ms: int) -> str:
-    """UTC milliseconds as `YYYY-MM-DDThh:mm:ss.mmmZ`."""
-    moment = _EPOCH + timedelta(milliseconds=at_ms)
-    return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    """UTC milliseconds as `YYYY-MM-DDThh:mm:ss.mmmZ`. Raises ValueError beyond the years 1 to 9999."""
+    day, at_ms = divmod(at_ms, DAY_MS)
+    seconds, milliseconds = divmod(at_ms, 1000)
+    minutes, second = divmod(seconds, 60)
+    return f"{format_day(day)}T{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}.{milliseconds:03d}Z"
 
 
+@lru_cache(maxsize=1024)  # what is told together lies on few days
 def format_day(day: int) -> str:
     """Days since 1970-01-01 as `YYYY-MM-DD`."""
     return date.fromordinal(_FIRST_DAY + day).isoformat()

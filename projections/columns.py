@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from journal.codes import Status
-from projections import rows
+from projections import region, rows
 
 HEADER = np.dtype(
     [
@@ -24,6 +24,18 @@ HEADER = np.dtype(
     ]
 )  # fmt: skip
 assert HEADER.itemsize == rows.HEADER_BYTES
+
+PROVENANCE = np.dtype(
+    [
+        ("flags", "u1"), ("source_kind", "u1"), ("target_kind", "u1"), ("prefix_kind", "u1"), ("pass_number", "<u2"),
+        ("turn_count", "<u2"), ("session_id", "<u8"), ("target_tsid", "<u8"), ("consolidated_at", "<u8"),
+        ("partition_seq", "<u4"), ("first_seq", "<u4"), ("last_seq", "<u4"), ("first_offset", "<u4"),
+        ("last_offset", "<u4"), ("fact_index", "u1"), ("batch_count", "u1"), ("content_hash_hi", "<u2"),
+        ("source_tsid", "<u8"), ("source_partition", "<u4"), ("crc32c", "<u4"),
+    ]
+)  # fmt: skip
+"""A row of the provenance region: `np.fromfile(path, PROVENANCE)` reads what `noctuary region dump` wrote."""
+assert PROVENANCE.itemsize == region.ROW_BYTES
 
 Columns = npt.NDArray[np.void]
 Mask = npt.NDArray[np.bool_]

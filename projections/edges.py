@@ -10,6 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
+import lmdb
+
 from journal import events
 from journal.codes import EdgeType
 from journal.record import Record
@@ -103,6 +105,24 @@ def incoming(state: State, tsid: int, edge_type: int | None = None) -> Iterator[
         kind = rows.open_row(tables.EDGES_IN, key, value)[0]
         _, found_type, source = IN_KEY.unpack(key)
         yield found_type, kind, source
+
+
+def reaching(cursor: lmdb.Cursor, tsid: int) -> list[Edge]:
+    """As `incoming`, by a cursor of `edges_in` that many such looks share. Raises DamagedRow."""
+    prefix = KEY64.pack(tsid)
+    found: list[Edge] = []
+    try:
+        if not cursor.set_range(prefix):
+            return found
+        for raw_key, raw_value in cursor:
+            key = bytes(raw_key)
+            if not key.startswith(prefix):
+                break
+            _, edge_type, source = IN_KEY.unpack(key)
+            found.append((edge_type, rows.open_row(tables.EDGES_IN, key, bytes(raw_value))[0], source))
+    except lmdb.Error as error:
+        raise rows.DamagedRow(tables.EDGES_IN) from error
+    return found
 
 
 FOLDS: dict[type, Callable[..., None]] = {

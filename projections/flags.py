@@ -8,7 +8,7 @@ Invariant: as many flags of a child as its memory row counts.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from journal import events
 from journal.record import Record
@@ -57,6 +57,13 @@ def of_child(state: State, child: int) -> list[tuple[int, int]]:
         (KEY64_64.unpack(key)[1], _SEQ.unpack(rows.open_row(tables.FLAGS, key, value))[0])
         for key, value in state.prefix(tables.FLAGS, KEY64.pack(child))
     ]
+
+
+def all_open(state: State) -> Iterator[tuple[int, int]]:
+    """`(child, source)` of every open flag of every tenant, in that order. Raises DamagedRow."""
+    for key, value in state.prefix(tables.FLAGS, b""):
+        rows.open_row(tables.FLAGS, key, value)
+        yield KEY64_64.unpack(key)
 
 
 FOLDS: dict[type, Callable[..., None]] = {

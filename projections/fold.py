@@ -19,7 +19,10 @@ from projections import (
     memories,
     names,
     partitions,
+    passes,
+    provenance,
     sessions,
+    settling,
     standing,
     tables,
     texts,
@@ -30,10 +33,11 @@ from projections.state import State
 Fold = Callable[[State, Record], None]
 
 ROOMS: dict[str, tuple[ModuleType, ...]] = {
-    "memories": (partitions, memories, standing),
+    "memories": (partitions, memories, standing, settling),
     "edges": (edges,),
     "idempotency": (idempotency,),
-    "sessions": (sessions,),
+    "sessions": (sessions, passes),
+    "provenance": (provenance,),
     "names": (names,),
     "texts": (texts,),
     "flags": (flags,),

@@ -5,6 +5,8 @@ Every consumer of a kind or an origin reads it here; a kind or origin without a 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from enum import Enum
 from typing import NamedTuple
 
 from journal.codes import SUBTYPES, Kind, Origin, Role, Tier, subtype_code
@@ -40,24 +42,58 @@ DOCUMENT_SUBTYPE = subtype_code(Kind.RAW, "document")
 DEFAULT_SUBTYPE = {kind: subtype_code(kind, rule.subtype) for kind, rule in KINDS.items()}
 
 
-class OriginRule(NamedTuple):
-    """What each consumer of an origin needs: may it be asserted, and with which hedge."""
+class Assertable(Enum):
+    """May it be told to a person?"""
 
-    assertable: str
+    YES = "yes"
+    AS_THEIRS = "as_theirs"
+    WITH_SOURCE = "with_source"
+    HEDGED = "hedged"
+    AS_SOURCES = "as_sources"
+
+
+class Sweep(Enum):
+    """What a sweep over what a producer made (a cohort) can do about a memory besides listing it."""
+
+    WITNESSED = "witnessed"  # came from the world itself: nothing else to go back to
+    REPORTED = "reported"  # came from somebody: to be asked again
+    CONCLUDED = "concluded"  # its maker can conclude anew
+    SLEPT = "slept"  # a new pass over the same turns makes it again
+    GIVEN = "given"  # was set up, and can be set up anew
+
+
+class OriginRule(NamedTuple):
+    """What each consumer of an origin needs. `rank`: the smaller one wins a conflict; equal ones don't."""
+
+    assertable: Assertable
     hedge: str | None
+    rank: int
+    sweep: Sweep
 
 
 ORIGINS: dict[Origin, OriginRule] = {
-    Origin.RECORDED: OriginRule("yes", None),
-    Origin.STATED: OriginRule("as_theirs", "you said"),
-    Origin.EXPERIENCED: OriginRule("yes", None),
-    Origin.TOLD: OriginRule("with_source", "I was told"),
-    Origin.OBSERVED: OriginRule("with_source", "according to"),
-    Origin.DERIVED: OriginRule("hedged", "I conclude"),
-    Origin.CONSOLIDATED: OriginRule("as_sources", "from our conversations"),
-    Origin.INFERRED: OriginRule("hedged", "it seems"),
-    Origin.SEEDED: OriginRule("hedged", "I was set up to"),
+    Origin.RECORDED: OriginRule(Assertable.YES, None, 0, Sweep.WITNESSED),
+    Origin.STATED: OriginRule(Assertable.AS_THEIRS, "you said", 1, Sweep.WITNESSED),
+    Origin.EXPERIENCED: OriginRule(Assertable.YES, None, 2, Sweep.WITNESSED),
+    Origin.TOLD: OriginRule(Assertable.WITH_SOURCE, "I was told", 3, Sweep.REPORTED),
+    Origin.OBSERVED: OriginRule(Assertable.WITH_SOURCE, "according to", 4, Sweep.REPORTED),
+    Origin.DERIVED: OriginRule(Assertable.HEDGED, "I conclude", 5, Sweep.CONCLUDED),
+    Origin.CONSOLIDATED: OriginRule(Assertable.AS_SOURCES, "from our conversations", 6, Sweep.SLEPT),
+    Origin.INFERRED: OriginRule(Assertable.HEDGED, "it seems", 7, Sweep.CONCLUDED),
+    Origin.SEEDED: OriginRule(Assertable.HEDGED, "I was set up to", 8, Sweep.GIVEN),
 }
+"""All consumers of an origin read it here. What is `AS_SOURCES` is asserted, and ranks, as `weakest` of its sources."""
+
+
+def weakest(origins: Iterable[Origin]) -> Origin:
+    """The one of several origins that wins over the fewest; of none the weakest there is."""
+    return max(origins, key=lambda origin: ORIGINS[origin].rank, default=Origin.SEEDED)
+
+
+def may_assert(origin: Origin) -> bool:
+    """Whether a memory of this origin may be told to a person without doubt being added."""
+    return ORIGINS[origin].assertable not in (Assertable.HEDGED, Assertable.AS_SOURCES)
+
 
 ROLE_ORIGIN: dict[Role, Origin] = {
     Role.USER: Origin.STATED,

@@ -167,6 +167,13 @@ def unpack_memory(key: bytes, value: bytes) -> MemoryRow:
     return MemoryRow._make(_MEMORY.unpack(open_row("memories", key, value)))
 
 
+def row_in(value: bytes) -> MemoryRow:
+    """The memory row in a value whose CRC was looked at. Raises DamagedRow when it has another length."""
+    if len(value) != MEMORY_BYTES:
+        raise DamagedRow("memories")
+    return MemoryRow._make(_MEMORY.unpack_from(value))
+
+
 class SessionRow(msgspec.Struct, frozen=True, gc=False):
     """One session as the fold knows it."""
 

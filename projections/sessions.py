@@ -59,7 +59,8 @@ def memory_created(state: State, record: Record, event: events.MemoryCreated) ->
     if not number:
         return
     row = _known(state, number)
-    last_at = max(row.last_at, record.at_ms)
+    # What sleep makes of a session is no activity in it.
+    last_at = row.last_at if event.made_by_pass else max(row.last_at, record.at_ms)
     if event.turn:
         state.put_session(number, replace(row, turns=event.turn, last_at=last_at))
         key = KEY32_32.pack(number, event.turn)

@@ -5,7 +5,8 @@
 | memories | `partitions` number u32 → msgpack, CRC; `memories` TSID u64 → memory row; `rows` partition u32, page u32 → up to 63 header rows, CRC; `touches` TSID u64, seq u64 → CRC |
 | edges | `edges_out` TSID u64 → entries of (type u8, kind u8, TSID u64), CRC; `edges_in` TSID u64, type u8, TSID u64 → kind u8, CRC |
 | idempotency | `idempotency` tenant u32, key hash 16 → seq u64, CRC |
-| sessions | `sessions` number u32 → session row; `session_ids` TSID u64 → number u32, CRC; `turns` session u32, turn u32 → TSID u64, CRC; `session_memories` session u32, TSID u64 → CRC |
+| sessions | `sessions` number u32 → session row; `session_ids` TSID u64 → number u32, CRC; `turns` session u32, turn u32 → TSID u64, CRC; `session_memories` session u32, TSID u64 → CRC; `settled` session u32, turn u32 → seq u64, promoted u8, CRC; `passes` session u32, pass u16 → msgpack, CRC; `sleeps` session u32 → msgpack, CRC |
+| provenance | `regions` tenant u32 → rows u32, CRC; `region` tenant u32, page u32 → up to 56 provenance rows, CRC; `region_targets` TSID u64, row u32 → tenant u32, CRC; `region_sessions` session u32, pass u16, fact u8, row u32 → tenant u32, CRC; `region_passes` session u32 → highest pass u16, its facts u16, CRC; `region_dead` tenant u32, row u32 → state before u8, marks u8, CRC; `resolvables` TSID u64, owner seq u64, index u32 → u8, CRC |
 | names | `tenants` number u32 → msgpack, CRC; `producers` number u32 → msgpack, CRC; `entities` number u32 → msgpack, CRC |
 | texts | `texts` owner seq u64, TSID u64 → CRC (who shares a text part) |
 | flags | `flags` child TSID u64, source TSID u64 → seq u64, CRC (open review flags, and the record that set each) |
@@ -37,13 +38,24 @@ TEXTS = "texts"
 BLOCKS = "blocks"
 USAGE = "usage"
 FLAGS = "flags"
+SETTLED = "settled"
+PASSES = "passes"
+SLEEPS = "sleeps"
+REGIONS = "regions"
+REGION = "region"
+REGION_TARGETS = "region_targets"
+REGION_SESSIONS = "region_sessions"
+REGION_PASSES = "region_passes"
+REGION_DEAD = "region_dead"
+RESOLVABLES = "resolvables"
 META = "meta"
 
 PROJECTIONS: dict[str, tuple[str, ...]] = {
     "memories": (PARTITIONS, MEMORIES, ROWS, TOUCHES),
     "edges": (EDGES_OUT, EDGES_IN),
     "idempotency": (IDEMPOTENCY,),
-    "sessions": (SESSIONS, SESSION_IDS, TURNS, SESSION_MEMORIES),
+    "sessions": (SESSIONS, SESSION_IDS, TURNS, SESSION_MEMORIES, SETTLED, PASSES, SLEEPS),
+    "provenance": (REGIONS, REGION, REGION_TARGETS, REGION_SESSIONS, REGION_PASSES, REGION_DEAD, RESOLVABLES),
     "names": (TENANTS, PRODUCERS, ENTITIES),
     "texts": (TEXTS,),
     "blocks": (BLOCKS,),
@@ -51,7 +63,7 @@ PROJECTIONS: dict[str, tuple[str, ...]] = {
     "flags": (FLAGS,),
 }
 
-VERSIONS: dict[str, int] = dict.fromkeys(PROJECTIONS, 1)
+VERSIONS: dict[str, int] = {**dict.fromkeys(PROJECTIONS, 1), "memories": 2, "sessions": 2}
 """By projection, the version of its fold. Whoever changes what a fold makes of a record raises that one: it alone is
 folded anew when the store is next opened."""
 

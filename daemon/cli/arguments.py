@@ -17,9 +17,9 @@ VERBS = {
     "list": "", "forget": "id", "recover": "id", "verify": "id", "reinforce": "id", "weaken": "id",
     "reaffirm": "id", "mark": "id mark", "relate": "from to type", "revise": "id", "session_open": "agent key",
     "session_close": "session", "sessions": "", "session": "session", "trace": "id",
-    "lifecycle": "", "audit": "", "head": "", "status": "",
+    "review": "", "lifecycle": "", "audit": "", "head": "", "status": "",
     "history": "id", "records": "", "subscribe": "", "cancel": "request", "rebuild": "", "backup": "dir",
-    "metrics": "",
+    "metrics": "", "explain": "id", "session_provenance": "session",
 }  # fmt: skip
 COMMON = "correlation progress! idempotency_key tenants+"
 MEMORY = (
@@ -35,10 +35,11 @@ OPTIONS = {
     "reaffirm": "evidence+ amount# note", "mark": "on! note", "revise": "disposition text origin fields@",
     "session_open": "project subject producer@ at", "session_close": "at",
     "sessions": "agent open! limit# cursor", "session": "include+ limit# cursor",
-    "trace": "direction depth#", "lifecycle": "state enforce!",
+    "trace": "direction depth#", "review": "what+ threshold# limit# cursor", "lifecycle": "state enforce!",
     "audit": "from_seq# to_seq# rebuild! against@",
     "records": "since until from_seq# memory session types+ actor% level store_wide! limit# cursor",
     "subscribe": "after@ level types+ store_wide!", "rebuild": "what", "backup": "parts+",
+    "session_provenance": "include_clients!",
 }  # fmt: skip
 MARKS = "+#%@!"
 REQUIRED = {"remember": ("kind",)}
@@ -48,8 +49,8 @@ KINDS = ("raw", "episode", "note", "belief", "value", "goal", "relationship", "d
 FILES = {"remember": "text", "remember_many": "items", "get": "ids"}
 LATER = (
     "purge purges hold holds vacuum residue partitions "
-    "recall briefing explain session_provenance review propose decide proposals cohort cohorts lift soul "
-    "reflect reports region"
+    "recall briefing propose decide proposals cohort cohorts lift soul "
+    "reflect reports"
 )
 """Commands that other versions have."""
 NO_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)

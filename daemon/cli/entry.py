@@ -16,8 +16,14 @@ from daemon.cli import arguments, exits, render
 from daemon.cli.arguments import Usage
 from daemon.cli.complaining import complain
 
-META = {"trace": "sources", "reverse": "dependents"}
-META_LATER = ("uncertain", "orphans", "verify")
+META: dict[str, tuple[str, dict[str, Any]]] = {
+    "trace": ("trace", {"direction": "sources"}),
+    "reverse": ("trace", {"direction": "dependents"}),
+    "uncertain": ("review", {"what": ["uncertain"]}),
+    "orphans": ("review", {"what": ["orphans", "ungrounded"]}),
+    "verify": ("verify", {}),
+}
+"""By name the verb, and which of its parameters are set by it."""
 HELP = ("--help", "-h")
 LONG = frozenset(["audit", "backup", "rebuild", "records"])
 """Verbs that may take longer than a client waits otherwise."""
@@ -167,6 +173,13 @@ def subscribe(given: dict[str, Any], words: list[str]) -> int:
     return following.subscribe(given, words)
 
 
+def trace(given: dict[str, Any], words: list[str]) -> int:
+    """`trace ID`; with `--format` it is drawn."""
+    from daemon.cli import tracing
+
+    return tracing.run(given, words)
+
+
 def import_file(given: dict[str, Any], words: list[str]) -> int:
     from daemon.cli import importing
 
@@ -194,6 +207,12 @@ def restore(given: dict[str, Any], words: list[str]) -> int:
     return restoring.run(given, words)
 
 
+def region(given: dict[str, Any], words: list[str]) -> int:
+    from daemon.cli import region as of_region
+
+    return of_region.run(given, words)
+
+
 def call(given: dict[str, Any], words: list[str]) -> int:
     return asked(given, *called(words), plain=True)
 
@@ -208,7 +227,9 @@ COMMANDS: dict[str, Callable[[dict[str, Any], list[str]], int]] = {
     "import": import_file,
     "export": export,
     "restore": restore,
+    "region": region,
     "subscribe": subscribe,
+    "trace": trace,
     "call": call,
 }
 """What is routed here: the global options `{json, socket, tenant}` and the words behind the name → the exit code.
@@ -230,6 +251,15 @@ def asked(given: dict[str, Any], verb: str, params: dict[str, Any], plain: bool 
     finally:
         client.close()
     return show(given, result, code_of(verb, result), verb)
+
+
+def answered(given: dict[str, Any], verb: str, params: dict[str, Any]) -> dict[str, Any]:
+    """The daemon's answer. Raises noctuary.NoctuaryError."""
+    client = noctuary.Client(given["socket"], given["tenant"], 60.0)
+    try:
+        return client.call(verb, params, dict)
+    finally:
+        client.close()
 
 
 def told_how_far(client: noctuary.Client, verb: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -286,17 +316,27 @@ def called(words: list[str]) -> tuple[str, dict[str, Any]]:
 
 
 def meta(words: list[str]) -> tuple[str, dict[str, Any]]:
-    if words and words[0] in META_LATER:
-        raise Usage(f"meta {words[0]} is not in this version; meta trace and meta reverse are")
-    if len(words) not in (2, 3) or words[0] not in META:
-        raise Usage("meta trace|reverse KIND:ID (or KIND ID)")
-    return "trace", {"id": ":".join(words[1:]), "direction": META[words[0]]}
+    """`meta NAME …`: another name for a verb with some of its parameters set."""
+    name = words[0] if words else ""
+    if name not in META:
+        raise Usage(f"meta {'|'.join(META)}{arguments.nearest(name, META)}")
+    verb, fixed = META[name]
+    given = arguments.parameters(verb, words[1:])
+    for parameter in fixed:
+        if parameter in given:
+            raise Usage(f"meta {name} has no option --{parameter}: use noctuary {verb}")
+    return verb, {**given, **fixed}
 
 
 def show(given: dict[str, Any], result: Any, code: int, verb: str = "") -> int:
-    """Print a result; its code, also when nobody reads it any more."""
+    """Print a result; its code."""
+    return printed(json.dumps(result) if given["json"] else render.render(result, verb), code)
+
+
+def printed(text: str, code: int) -> int:
+    """Print; the code, also when nobody reads it any more."""
     try:
-        print(json.dumps(result) if given["json"] else render.render(result, verb), flush=True)
+        print(text, flush=True)
     except BrokenPipeError:
         leave_output()
     return code

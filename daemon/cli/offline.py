@@ -23,7 +23,7 @@ import msgspec
 
 from daemon.asking import Tell
 from daemon.prepare import UNSET
-from daemon.reads.audit import audit, head_result
+from daemon.reads.audit import audit, head_result, region_findings
 from daemon.wire.params import AuditParams
 from daemon.wire.results import AuditResult, FindingOut, HeadResult
 from journal.copying import make_lock_file
@@ -201,6 +201,7 @@ def _rebuilt(store: Store, view: View, result: AuditResult, tell: Tell) -> list[
         notes = _compared(store, view, folded, result, tell)
         folded.catch_up(store.log, partial(tell, "fold"))
         result.digests = folded.digests()
+        result.findings += region_findings(folded)
     finally:
         folded.close(clean=False)
     return notes

@@ -23,6 +23,7 @@ VERB_WORDS: dict[str, str] = {
     "sessions": "Gives the sessions, oldest first, page by page.",
     "session": "Gives one session, with its turns or what else is in it when that is asked for.",
     "trace": "Walks from a memory to what it was made from, or to what was made from it.",
+    "review": "Gives what somebody should look at, of living memories, page by page.",
     "lifecycle": "Changes a tenant's state or enforcement; without either it only tells them.",
     "audit": "Checks the journal and its keys, and with rebuild the projections against it.",
     "head": "Gives the place and the chain of the newest record. Note it elsewhere, for audit with against.",
@@ -34,6 +35,8 @@ VERB_WORDS: dict[str, str] = {
     "rebuild": "Folds one or all projections anew beside the ones that serve, then takes them instead.",
     "backup": "Writes a backup while the daemon serves; answers its manifest.",
     "metrics": "Gives counts and durations, in the text form of Prometheus.",
+    "explain": "Tells how a memory came to be: when, by whom, from what, and its row in the provenance region.",
+    "session_provenance": "Gives what came out of a session.",
 }
 OPTION_WORDS: dict[str, dict[str, str]] = {
     "hello": {
@@ -183,6 +186,12 @@ OPTION_WORDS: dict[str, dict[str, str]] = {
         "direction": "towards what it was made from, or towards what was made from it",
         "depth": "how many steps away",
     },
+    "review": {
+        "what": "any of these; default all",
+        "threshold": "uncertain are those believed less",
+        "limit": "how many at most",
+        "cursor": "the next_cursor of the page before, with the same question",
+    },
     "lifecycle": {
         "state": "the state that the tenant is to have",
         "enforce": "whether sources are held to the table of kinds",
@@ -228,4 +237,11 @@ OPTION_WORDS: dict[str, dict[str, str]] = {
         "parts": "which parts; default both",
     },
     "metrics": {},
+    "explain": {
+        "id": "reference of the memory",
+    },
+    "session_provenance": {
+        "session": "the session's reference",
+        "include_clients": "also the notes that clients made of it",
+    },
 }

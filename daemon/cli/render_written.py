@@ -53,6 +53,30 @@ def recover(result: dict[str, Any]) -> list[str]:
     return lines + repeated(result)
 
 
+def verify(result: dict[str, Any]) -> list[str]:
+    times = counted(result["verifications"], "time")
+    lines = wrap(f"verified at {plain(result['verified_at'])}, {times} in all")
+    lines += [f"{name} {_change(result[name])}" for name in ("strength", "confidence")]
+    for row in result["boosted"]:
+        lines += wrap(f"strength of {plain(row['id'])} {_change(row)}")
+    if result["flags_cleared"]:
+        lines += wrap(f"flags cleared: {some(result['flags_cleared'], 20)}")
+    return lines + repeated(result)
+
+
+def mark(result: dict[str, Any]) -> list[str]:
+    return [*wrap(f"marks: {plain(result['marks'])}"), *repeated(result)]
+
+
+def relate(result: dict[str, Any]) -> list[str]:
+    return [*wrap(plain(result["edge"])), *repeated(result)]
+
+
+def revise(result: dict[str, Any]) -> list[str]:
+    before = "filed anew" if result["predecessor"] is None else f"takes the place of {plain(result['predecessor'])}"
+    return [*wrap(f"{plain(result['id'])} ({before}, record {result['address']['seq']})"), *repeated(result)]
+
+
 def _change(row: dict[str, Any]) -> str:
     return f"{row['old']:.4g} -> {row['new']:.4g}" if row["old"] != row["new"] else f"{row['new']:.4g}, as it was"
 

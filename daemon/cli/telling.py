@@ -47,15 +47,34 @@ OTHERS = {
             "--without-purges: carry out none; what was purged since reads again",
         ),
     ),
+    "region": (
+        "region dump FILE|- [--force] [--state DIR] | region show [--state DIR]",
+        "Writes a tenant's provenance region as a file of 72-byte rows, or shows them, without a daemon.",
+        (
+            "dump FILE: a file of its own, mode 0600; - is standard output. Behind the rows stand zeros, up to the "
+            "next multiple of 8192 rows",
+            "show: the rows as a table; with --json all their fields",
+            "--force: replace FILE",
+            "--state DIR: the store there, which no daemon may have open (default: NOCTUARY_STATE, else the default "
+            "place)",
+        ),
+    ),
     "call": (
         "call VERB JSON",
         "Calls a verb with its parameters as one JSON object, as they stand on the wire.",
         ("JSON: the object, {} when left out, - for standard input", "--file PATH: the object, from a file"),
     ),
     "meta": (
-        "meta trace|reverse KIND:ID",
-        "Tells where a memory comes from (trace), or what was made from it (reverse).",
-        ("KIND:ID: also as two words, KIND ID", "uncertain, orphans, verify: not in this version"),
+        "meta trace|reverse|verify KIND:ID | meta uncertain|orphans",
+        "Other names for what is asked most of where memories come from; each takes the options of its verb.",
+        (
+            "trace KIND:ID: where it comes from (trace)",
+            "reverse KIND:ID: what was made from it (trace --direction dependents)",
+            "verify KIND:ID: somebody has looked at it, and it is so (verify)",
+            "uncertain: what is believed less than --threshold (review --what uncertain)",
+            "orphans: what stands on nothing, or on nothing that is left (review --what orphans --what ungrounded)",
+            "KIND:ID: also as two words, KIND ID",
+        ),
     ),
     "help": (
         "help [COMMAND]",
@@ -102,6 +121,7 @@ EXTRA = {
         "--state DIR: the store there, folded without a daemon if none has it open (default: NOCTUARY_STATE, "
         "else the default place)",
     ),
+    "trace": ("--format mermaid|dot|svg: draw it instead, as text that other programs show",),
     "cancel": (
         "REQUEST: a command has a connection of its own, so that only a program can cancel; Ctrl-C ends a command",
     ),

@@ -29,6 +29,7 @@ class Decided(NamedTuple):
     evidence: tuple[events.Ref, ...]
     entities: tuple[int, ...]
     notes: tuple[Note, ...]
+    rows: tuple[events.RegionRow, ...] = ()
 
 
 def creating_event(prepared: Prepared, decided: Decided, view: View) -> events.MemoryCreated:
@@ -69,6 +70,7 @@ def creating_event(prepared: Prepared, decided: Decided, view: View) -> events.M
         valid_to=prepared.valid_to,
         key=prepared.key,
         notes=tuple([int(note) for note in decided.notes]),
+        rows=decided.rows,
     )
 
 
@@ -81,7 +83,9 @@ def _hints(params: Any) -> tuple[float | None, float | None, float | None] | Non
 
 
 def _is_protected(prepared: Prepared, subtype: int) -> bool:
-    if KINDS[prepared.kind].protected or prepared.params.protected is True:
+    if prepared.params.protected is not UNSET:
+        return bool(prepared.params.protected)
+    if KINDS[prepared.kind].protected:
         return True
     return prepared.kind is Kind.GOAL and subtype in PROTECTED_GOALS
 

@@ -12,7 +12,7 @@ from daemon.commands.preparation import Prepared
 from daemon.prepare import Sources, invalid
 from daemon.refusal import Reason, Refused
 from journal import events
-from journal.codes import ExternalKind, Kind, Mark, Origin, Role, TenantState
+from journal.codes import ExternalKind, Kind, Mark, Origin, Role, TenantState, Tier
 from journal.tsid import memory_ref
 from projections.kinds import DOCUMENT_SUBTYPE, KINDS
 
@@ -116,3 +116,22 @@ def _utterances(building: Building, refs: tuple[Ref, ...]) -> Iterator[str]:
         if record is None or not isinstance(record.event, events.MemoryCreated):
             continue
         yield view.unseal(record.event.parts[0]).decode()
+
+
+def region_rows(building: Building, kind: Kind, sources: tuple[Ref, ...]) -> tuple[events.RegionRow, ...]:
+    """What the provenance region says of a memory that a client makes: of a procedure one row per semantic source."""
+    if KINDS[kind].tier is not Tier.PROCEDURAL:
+        return ()
+    return tuple(
+        [
+            events.RegionRow(source=tsid, source_kind=of, source_partition=_partition_of(building, of, tsid))
+            for of, tsid in sources
+            if KINDS[Kind(of)].tier is Tier.SEMANTIC
+        ]
+    )
+
+
+def _partition_of(building: Building, kind: int, tsid: int) -> int:
+    """Of one that this very command makes there is no row yet: it goes where its kind goes now."""
+    row = building.view.memory(building.tenant, tsid)
+    return building.partition(kind) if row is None else row.partition

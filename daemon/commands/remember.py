@@ -9,7 +9,7 @@ from daemon.commands.attachment import attach, file_turn, names_model, particula
 from daemon.commands.building import Building
 from daemon.commands.creation import Decided, creating_event
 from daemon.commands.keys import answer_memory, same_command
-from daemon.commands.lineage import Ref, check_kinds, check_stated, resolve
+from daemon.commands.lineage import Ref, check_kinds, check_stated, region_rows, resolve
 from daemon.commands.preparation import Prepared
 from daemon.decision import Draft
 from journal.codes import Kind, Note, Origin, Part, Role
@@ -47,8 +47,9 @@ def decide(building: Building, prepared: Prepared, item_refs: Sequence[Ref | Non
     view.numbers.slot += 1
     tsid = view.new_tsid()
     decided = Decided(
-        tsid, view.numbers.slot, subtype, partition, session, turn, producer, sources, evidence, entities, notes
-    )
+        tsid, view.numbers.slot, subtype, partition, session, turn, producer, sources, evidence, entities, notes,
+        region_rows(building, prepared.kind, sources),
+    )  # fmt: skip
     seq = building.next_seq
     _draft(building, prepared, decided, particulars_of(prepared, defaults))
     building.kinds[tsid] = int(prepared.kind)

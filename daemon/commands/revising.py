@@ -212,8 +212,8 @@ def _subtype(kind: Kind, given: dict[str, Any], before: int) -> int:
 def _protected(kind: Kind, subtype: int, target: Target, given: dict[str, Any]) -> bool:
     if "protected" in given:
         return bool(given["protected"])
-    born = KINDS[kind].protected or (kind is Kind.GOAL and subtype in PROTECTED_GOALS)
-    return born or target.row.has(Mark.PROTECTED)
+    becomes = kind is Kind.GOAL and subtype in PROTECTED_GOALS and target.row.subtype not in PROTECTED_GOALS
+    return becomes or target.row.has(Mark.PROTECTED)
 
 
 def _particulars(before: Particulars, given: dict[str, Any], external_ids: tuple[str, ...]) -> Particulars:

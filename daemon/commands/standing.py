@@ -39,16 +39,23 @@ WEAKENED_DEFAULT = 0.1
 WEAKENED_FLOOR = 0.01
 DORMANT_BELOW = 0.2
 """A source that comes below flags what was made from it; one that comes back clears."""
+DIGITS = 12
+"""Decimal places that are kept: .3 less .1 is .2, not a little below, where it would be dormant."""
+
+
+def moved(number: float, by: float) -> float:
+    """A number that was raised or lowered."""
+    return round(number + by, DIGITS)
 
 
 def verify(building: Building, params: Any) -> dict[str, Any]:
     """Somebody has looked at it, and it is so: it and what it stands on gain. Raises Refused."""
     building.refuse_in_maintenance()
     target = require_alive(building, params.id)
-    support = support_of(building, params)
+    support = support_of(building, params, target)
     row = target.row
-    confidence = max(row.confidence, min(1.0, row.confidence + VERIFIED_CONFIDENCE))
-    strength = min(1.0, row.strength + VERIFIED_STRENGTH)
+    confidence = min(1.0, moved(row.confidence, VERIFIED_CONFIDENCE))
+    strength = min(1.0, moved(row.strength, VERIFIED_STRENGTH))
     boosted = _boosts(building, target)
     back = row.strength < DORMANT_BELOW <= strength
     cleared = flagged_children(building, target.tsid) if back else ()
@@ -71,13 +78,12 @@ def verify(building: Building, params: Any) -> dict[str, Any]:
 
 def _boosts(building: Building, target: Target) -> tuple[events.Change, ...]:
     """Every live source once, also one that can't gain any more."""
-    return tuple(
-        [
-            events.Change(source.kind, source.tsid, source.row.strength, min(1.0, source.row.strength + SOURCE_BOOST))
-            for source in grounds(building, target)
-            if not source.row.dead
-        ]
-    )
+    living = [source for source in grounds(building, target) if not source.row.dead]
+    return tuple([events.Change(kind, tsid, row.strength, _boosted(row.strength)) for kind, tsid, row in living])
+
+
+def _boosted(strength: float) -> float:
+    return min(1.0, moved(strength, SOURCE_BOOST))
 
 
 def reinforce(building: Building, params: Any) -> dict[str, Any]:
@@ -85,7 +91,7 @@ def reinforce(building: Building, params: Any) -> dict[str, Any]:
     building.refuse_in_maintenance()
     _refuse_amount(params, "reinforce")
     target = require_alive(building, params.id)
-    support = support_of(building, params)
+    support = support_of(building, params, target)
     row = target.row
     times = row.reinforcements + 1
     gain = (REINFORCED_TOP - row.confidence) * REINFORCED_SHARE / (1 + REINFORCED_SLOWS * times)
@@ -105,9 +111,9 @@ def weaken(building: Building, params: Any) -> dict[str, Any]:
     row = target.row
     if row.has(Mark.PROTECTED):
         raise Refused(Reason.CONFLICT, "a protected memory can't be weakened", parameter="id", ids=[params.id])
-    support = support_of(building, params)
+    support = support_of(building, params, target)
     amount = WEAKENED_DEFAULT if params.amount is UNSET else params.amount
-    strength = min(row.strength, max(WEAKENED_FLOOR, row.strength - amount))
+    strength = min(row.strength, max(WEAKENED_FLOOR, moved(row.strength, -amount)))
     falls = strength < DORMANT_BELOW <= row.strength
     flagged = unflagged_children(building, target.tsid) if falls else ()
     event = events.Weakened(
@@ -123,7 +129,7 @@ def reaffirm(building: Building, params: Any) -> dict[str, Any]:
     building.refuse_in_maintenance()
     _refuse_amount(params, "reaffirm")
     target = require_alive(building, params.id)
-    support = support_of(building, params)
+    support = support_of(building, params, target)
     event = events.Reaffirmed(
         memory=target.ref, session=target.row.session, evidence=support.evidence, externals=support.externals
     )

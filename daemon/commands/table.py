@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from daemon.caller import Caller
-from daemon.commands import lifecycle, relating, remember, revising, sessions, standing, tombstones
+from daemon.commands import lifecycle, passes, relating, remember, revising, sessions, standing, tombstones
 from daemon.commands.building import Building
 from daemon.commands.keys import answer_keyed, keyed_draft
 from daemon.commands.preparation import Prepared
 from daemon.commands.preparation import prepare as prepare_memory
 from daemon.prepare import UNSET, NaturalKey, invalid, key_hash, natural_key, parse_memory, request_digest
 from daemon.refusal import Refused
+
+COMMIT_PASS = "commit_pass"
+"""What the records of a pass say was asked for."""
 
 Decide = Callable[[Building, Any], dict[str, Any]]
 
@@ -48,6 +51,7 @@ class PreparedWrite(NamedTuple):
     keyed: Keyed | None = None
     session_key: NaturalKey | None = None
     revision: revising.PreparedRevision | None = None
+    consolidation: passes.PreparedPass | None = None
 
 
 def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes) -> PreparedWrite:
@@ -67,6 +71,15 @@ def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes
         session_key = natural_key(hash_key, tenant, params.agent, params.key)
     revision = revising.prepare(params, tenant, hash_key) if verb == "revise" else None
     return PreparedWrite(verb, tenant, params, items=items, keyed=keyed, session_key=session_key, revision=revision)
+
+
+def prepare_pass(params: passes.PassParams, tenant: str, hash_key: bytes) -> PreparedWrite:
+    """The same for a commit of a pass, which is no verb. Raises Refused."""
+    keyed = None
+    if params.idempotency_key is not UNSET:
+        keyed = Keyed(key_hash(hash_key, tenant, params.idempotency_key), request_digest(hash_key, COMMIT_PASS, params))
+    consolidation = passes.prepare(params, tenant, hash_key)
+    return PreparedWrite(COMMIT_PASS, tenant, params, keyed=keyed, consolidation=consolidation)
 
 
 def _prepare_items(params: Any, tenant: str, caller: Caller, hash_key: bytes) -> tuple[Prepared | Refused, ...]:
@@ -96,6 +109,8 @@ def decide(building: Building, write: PreparedWrite) -> dict[str, Any]:
             return answer_keyed(building.view, seq, keyed.digest)
     if write.verb == "remember_many":
         result = _decide_items(building, write.items)
+    elif write.consolidation is not None:
+        result = passes.commit_pass(building, write.consolidation)
     elif write.revision is not None:
         result = revising.revise(building, write.revision)
     elif write.session_key is not None:

@@ -71,10 +71,13 @@ def require_alive(building: Building, ref: str, parameter: str = "id") -> Target
     return target
 
 
-def support_of(building: Building, params: Any) -> Support:
-    """What a request brings. Raises Refused."""
-    sources = parse_sources("evidence", getattr(params, "evidence", UNSET))
+def support_of(building: Building, params: Any, target: Target) -> Support:
+    """What a request brings for a memory. Raises Refused."""
+    sources = parse_sources("evidence", params.evidence)
     evidence = resolve(building, "evidence", sources, None)
+    if target.ref in evidence:
+        message = "a memory does not support itself"
+        raise Refused(Reason.PROVENANCE, message, parameter="evidence", ids=[memory_ref(*target.ref)])
     return Support(evidence, externals_of(_EVIDENCE, sources), (*external_ids(sources), *words(params.note)))
 
 

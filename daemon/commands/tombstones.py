@@ -48,7 +48,7 @@ def recover(building: Building, params: Any) -> dict[str, Any]:
         raise Refused(Reason.CONFLICT, "the memory is neither forgotten nor pruned", ids=[params.id])
     strength = RECOVERED_STRENGTH if mark is Mark.FORGOTTEN else row.strength
     cleared = flagged_children(building, target.tsid) if mark is Mark.FORGOTTEN else ()
-    support = support_of(building, params)
+    support = support_of(building, params, target)
     event = events.Recovered(
         memory=target.ref, mark=int(mark), old_strength=row.strength, new_strength=strength, cleared=cleared,
         evidence=support.evidence, externals=support.externals,

@@ -4,6 +4,8 @@ Method: everything is compared as of one moment. The walk ends at the head as of
 digests and the record they stand at come from one transaction, and a scratch store is folded exactly to that
 record. So a service that goes on meanwhile changes nothing in what is found.
 
+With `rebuild` the rows of the provenance region are compared with the edges too, which are the truth about them.
+
 It tells how far it is in four phases: `walk` (records), `keys` (once), `digests` (steps of entries), `fold` (records).
 """
 
@@ -23,9 +25,15 @@ from journal.errors import DamagedRecord
 from journal.keycheck import check_keys
 from journal.record import Head
 from journal.store import Store
+from journal.tsid import memory_ref
 from journal.verify import Finding, Progress, WalkStopped, verify_log
+from projections.region_check import disagreeing
+from projections.rows import DamagedRow
+from projections.state import State
 from projections.store import DIGEST_STEP_ENTRIES, ProjectionStore
 from projections.tables import PROJECTIONS
+
+_REBUILD = "Run `noctuary rebuild provenance`: it is folded again."
 
 
 def audit(store: Store, projections: ProjectionStore, params: Any, asking: Asking = NOBODY) -> r.AuditResult:
@@ -55,6 +63,7 @@ def _audit(store: Store, projections: ProjectionStore, params: Any, asking: Aski
     if not checked.findings and params.rebuild:
         seq, digests = _digests(projections, asking)
         findings += _compare(store, seq, digests, asking)
+        findings += region_findings(projections, asking)
     elif not checked.findings:
         digests = projections.digests() if asking is NOBODY else _digests(projections, asking)[1]
     result = r.AuditResult(records=checked.records, head=head_result(store, head), digests=digests, findings=findings)
@@ -107,6 +116,20 @@ def _compare(store: Store, seq: int, live: dict[str, str], asking: Asking) -> li
         for name in folded
         if folded[name] != live[name]
     ]  # fmt: skip
+
+
+def region_findings(projections: ProjectionStore, asking: Asking = NOBODY) -> list[r.FindingOut]:
+    """Where the provenance region and the edges don't say the same. Raises Refused once `asking` is to end."""
+    with projections.snapshot() as snapshot:
+        state = State(snapshot, projections.counters, snapshot.head)
+        try:
+            found = [memory_ref(*ref) for ref in disagreeing(state, asking.check)]
+        except DamagedRow as error:
+            projections.note_damage(error.database)
+            return [r.FindingOut(code="projection_damaged", seq=None, what=error.database, action=_REBUILD)]
+    return [
+        r.FindingOut(code="provenance_differs", seq=None, what=ref, action=_REBUILD) for ref in dict.fromkeys(found)
+    ]
 
 
 def _folded(store: Store, scratch: Path, seq: int, asking: Asking) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from daemon.prepare import UNSET, parse_memory, parse_time
+from daemon.reads.asserting import assertion
 from daemon.reads.known import KnownReading
 from daemon.reads.reading import Reading, is_purged
 from daemon.refusal import Reason, Refused
@@ -31,8 +32,8 @@ from journal.errors import DamagedRecord, PartUnreadable
 from journal.particulars import Particulars
 from journal.record import Record
 from journal.tsid import format_tsid, memory_ref
-from projections import edges, partitions, tables
-from projections.kinds import ORIGINS, effective_confidence
+from projections import edges, partitions, provenance, tables
+from projections.kinds import effective_confidence
 from projections.rows import NO_TIME, MemoryRow
 from projections.state import KEY32
 
@@ -176,7 +177,7 @@ def _time(at_ms: int | None) -> str | None:
     return None if at_ms is None or at_ms == NO_TIME else format_ms(at_ms)
 
 
-def _external(event: events.MemoryCreated, particulars: Particulars, use: ExternalUse) -> list[Any]:
+def _external(reading: Reading, event: events.MemoryCreated, particulars: Particulars, use: ExternalUse) -> list[Any]:
     found: list[Any] = []
     for index, external in enumerate(event.externals):
         if external.use != use:
@@ -187,7 +188,8 @@ def _external(event: events.MemoryCreated, particulars: Particulars, use: Extern
             found.append(f"context:{external_id}")
         else:
             kind = ExternalKind(external.kind).wire
-            found.append(r.External(kind=kind, id=external_id, resolvable=external.resolvable))
+            resolvable = provenance.is_resolvable(reading.state, event.id, index, external.resolvable)
+            found.append(r.External(kind=kind, id=external_id, resolvable=resolvable))
     return found
 
 
@@ -197,7 +199,7 @@ def _memory(
 ) -> r.Memory:  # fmt: skip
     kind = Kind(row.kind)
     origin = Origin(row.origin)
-    rule = ORIGINS[origin]
+    assertable, hedge = assertion(reading, tsid, origin)
     since = record.at_ms if row.verified_at == NO_TIME else row.verified_at
     protected = row.has(Mark.PROTECTED)
     memory = r.Memory(
@@ -208,8 +210,8 @@ def _memory(
         status=row.status.wire,
         marks=[mark.wire for mark in Mark if row.has(mark)],
         origin=origin.wire,
-        assertable=rule.assertable != "hedged",
-        hedge=rule.hedge,
+        assertable=assertable,
+        hedge=hedge,
         role=Role(row.role).wire if row.role else None,
         speaker=particulars.speaker,
         session=_session_ref(reading, row.session),
@@ -241,9 +243,9 @@ def _memory(
         predecessor=memory_ref(*event.predecessor) if event.predecessor else None,
         superseded_by=_successor(reading, row),
         derived_from=[memory_ref(*ref) for ref in event.sources]
-        + _external(event, particulars, ExternalUse.DERIVED_FROM),
+        + _external(reading, event, particulars, ExternalUse.DERIVED_FROM),
         evidence=[memory_ref(*ref) for ref in reading.evidence(tsid, row)]
-        + _external(event, particulars, ExternalUse.EVIDENCE),
+        + _external(reading, event, particulars, ExternalUse.EVIDENCE),
         processed_into=[
             memory_ref(child_kind, child) for _, child_kind, child in reading.incoming(tsid, int(EdgeType.DERIVED_FROM))
         ],
@@ -253,7 +255,7 @@ def _memory(
         partition=partition_name(reading, row.partition),
         soul_version=event.soul_version,
     )
-    source = _external(event, particulars, ExternalUse.SOURCE)
+    source = _external(reading, event, particulars, ExternalUse.SOURCE)
     if source:
         memory.source = source[0]
     if event.imported is not None:

@@ -6,8 +6,9 @@ no session crosses tenants, so a question about one thing stays with that thing'
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import lmdb
 
@@ -23,7 +24,8 @@ from journal.unsealing import unseal
 from journal.verify import Finding
 from projections import edges, names, sessions, tables
 from projections.header_columns import View
-from projections.rows import MemoryRow, SessionRow
+from projections.lineage_scan import values
+from projections.rows import MemoryRow, SessionRow, row_in
 from projections.sealed_scan import SealedScan
 from projections.state import KEY32, KEY64, KEY64_64, State
 from projections.store import ProjectionStore, TxnSnapshot
@@ -34,6 +36,10 @@ RESTORE = "Run `noctuary audit`; restore a backup that still has it."
 
 BYTES_A_LOOK = 4_096
 """About as many bytes are opened in the time of one look."""
+
+
+Look = Callable[[int], "list[edges.Edge]"]
+"""The edges that reach a memory."""
 
 
 class NotBrief(Exception):
@@ -76,6 +82,12 @@ class Reading:
             return None
         return known.at(self._snapshot.watermark_seq())
 
+    @property
+    def snapshot(self) -> TxnSnapshot:
+        """The projections' snapshot, for looking at many memories in one go. Ours only are to be asked of it."""
+        assert self._snapshot is not None
+        return self._snapshot
+
     def scan(self) -> SealedScan:
         """For opening many memories. Memories of ours only are to be asked of it."""
         assert self._snapshot is not None
@@ -91,6 +103,14 @@ class Reading:
             return None
         return row
 
+    def memories(self, tsids: list[int]) -> dict[int, MemoryRow]:
+        """Those of many memories that are a tenant's of ours. Raises DamagedRow."""
+        self.spend(len(tsids))
+        keys = [KEY64.pack(tsid) for tsid in sorted(tsids)]
+        found = values(self.snapshot, tables.MEMORIES, keys, lambda done, of: self.asking.check())
+        read = ((KEY64.unpack(key)[0], row_in(value)) for key, value in found)
+        return {tsid: row for tsid, row in read if row.tenant in self.tenants}
+
     def spend(self, looks: int = 1) -> None:
         """Count a look at a memory or an edge, or what costs as much as `looks`. Raises NotBrief when there was a
         budget, and it is used up."""
@@ -105,6 +125,12 @@ class Reading:
         for edge in edges.incoming(self.state, tsid, edge_type):
             self.spend()
             yield edge
+
+    @contextmanager
+    def looking(self) -> Iterator[Look]:
+        """For the edges that reach many memories of ours, one after the other, with one cursor. Not counted."""
+        with self.snapshot.cursor(tables.EDGES_IN) as cursor:
+            yield partial(edges.reaching, cursor)
 
     def record(self, seq: int) -> Record:
         """Record `seq`. Raises DamagedRecord, also when it is not there."""

@@ -8,7 +8,7 @@ and exact however warm the columns are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -67,9 +67,8 @@ class Selecting:
 
     def candidates(self) -> Tsids:
         """The memories of our tenants that fit as far as the columns can tell, in id order. Raises Refused."""
-        reading, keeps = self._reading, self._header_conditions()
-        partitions = [n for tenant in sorted(reading.tenants) for n in reading.names.partitions.get(tenant, ())]
-        kept = [segment.rows["tsid"][_all(keeps, segment)] for segment in _segments(reading, partitions)]
+        keeps = self._header_conditions()
+        kept = [segment.rows["tsid"][_all(keeps, segment)] for segment in segments(self._reading)]
         found: Tsids = np.concatenate([np.zeros(0, np.uint64), *kept])
         found.sort(kind="stable")
         return found
@@ -189,11 +188,11 @@ def _time(sel: Any, name: str) -> int | None:
     return None if given is UNSET else parse_time(f"sel.{name}", given)[0]
 
 
-def _segments(reading: Reading, partitions: Iterable[int]) -> Iterator[Segment]:
-    """The segments of these partitions: from the columns when they are those of the question, else from its snapshot.
-    Raises DamagedRow."""
+def segments(reading: Reading) -> Iterator[Segment]:
+    """The segments of all partitions of our tenants: from the columns when they are those of the question, else from
+    its snapshot. Raises DamagedRow."""
     view: View | None = reading.columns()
-    for partition in partitions:
+    for partition in [n for tenant in sorted(reading.tenants) for n in reading.names.partitions.get(tenant, ())]:
         yield from read_segments(reading.state, partition) if view is None else view.segments(partition)
 
 

@@ -8,6 +8,7 @@ from daemon.prepare import UNSET, parse_session
 from daemon.reads.cursors import decode_cursor, encode_cursor
 from daemon.reads.memories import compact
 from daemon.reads.reading import Reading
+from daemon.reads.sleeping import eligibility, passes_told
 from daemon.refusal import Reason, Refused
 from daemon.wire import results as r
 from daemon.wire.times import format_ms
@@ -18,8 +19,6 @@ from journal.tsid import format_tsid
 from projections import sessions, tables
 from projections.livesessions import LEASE_MS
 from projections.rows import SessionRow
-
-IDLE_MS = 30 * 60_000
 
 
 def session_list(reading: Reading, params: Any) -> r.SessionsResult:
@@ -138,10 +137,10 @@ def session(reading: Reading, params: Any) -> r.SessionResult:
     row = None if number is None else reading.session(number)
     if number is None or row is None:
         raise Refused(Reason.NOT_FOUND, "no such session", parameter="session")
-    result = r.SessionResult(**_fields(reading, row), sleep=_sleep(row, reading.now_ms))
+    result = r.SessionResult(**_fields(reading, row), sleep=eligibility(reading, number, row))
     include = () if params.include is UNSET else params.include
     if "passes" in include:
-        result.passes = []
+        result.passes = passes_told(reading, number)
     if "turns" in include or "derived" in include:
         _page(reading, params, number, include, result)
     return result
@@ -164,11 +163,3 @@ def _page(reading: Reading, params: Any, number: int, include: Any, result: r.Se
     end = after + len(page)
     result.total = len(known)
     result.next_cursor = encode_cursor(end, head_seq, query, reading.store.epoch) if end < len(known) else None
-
-
-def _sleep(row: SessionRow, now_ms: int) -> r.SleepEligibility:
-    if not row.turns:
-        return r.SleepEligibility(eligible=False, why_not="no_turns")
-    if not row.closed and now_ms - row.last_at < IDLE_MS:
-        return r.SleepEligibility(eligible=False, why_not="session_open")
-    return r.SleepEligibility(eligible=True, why_not=None)

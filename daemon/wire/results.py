@@ -314,6 +314,9 @@ class SessionsResult(Result, kw_only=True):
 class SleepEligibility(Result, kw_only=True):
     eligible: bool
     why_not: str | None
+    unsettled: int
+    promoted: int
+    noise: int
 
 
 class SessionResult(SessionListed, kw_only=True):
@@ -327,7 +330,7 @@ class SessionResult(SessionListed, kw_only=True):
     total: int | UnsetType = UNSET
 
 
-class TraceNode(Result, kw_only=True):
+class TraceNode(Result, kw_only=True, gc=False):
     ref: str
     kind: str
     status: str
@@ -337,7 +340,7 @@ class TraceNode(Result, kw_only=True):
     confidence: float | None
 
 
-class TraceEdge(Result, kw_only=True):
+class TraceEdge(Result, kw_only=True, gc=False):
     from_: str = msgspec.field(name="from")
     to: str
     type: str

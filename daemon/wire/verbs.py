@@ -6,7 +6,9 @@ import msgspec
 
 from daemon.wire import exchange_results as x
 from daemon.wire import params as p
+from daemon.wire import provenance_results as e
 from daemon.wire import results as r
+from daemon.wire import review_results as v
 from journal.codes import CallerRole
 
 PROTOCOL_VERSION = 1
@@ -47,6 +49,9 @@ _ROWS = (
     Verb("sessions", p.SessionsParams, r.SessionsResult, False, _ALL),
     Verb("session", p.SessionParams, r.SessionResult, False, _ALL),
     Verb("trace", p.TraceParams, r.TraceResult, False, _ALL),
+    Verb("explain", p.ExplainParams, e.ExplainResult, False, _ALL),
+    Verb("session_provenance", p.SessionProvenanceParams, e.SessionProvenanceResult, False, _ALL),
+    Verb("review", p.ReviewParams, v.ReviewResult, False, _AGENT),
     Verb("lifecycle", p.LifecycleParams, r.LifecycleResult, True, _OPERATOR),
     Verb("audit", p.AuditParams, r.AuditResult, False, frozenset({CallerRole.OPERATOR, CallerRole.AUDITOR})),
     Verb("history", p.HistoryParams, x.HistoryResult, False, _ALL),

@@ -41,7 +41,7 @@ from journal.events.memories import (
 from journal.events.partitions import PartitionChanged, PartitionOpened, Vacuumed
 from journal.events.passes import PassCommitted, PassFailed, TurnsReopened, Unparked
 from journal.events.proposals import CohortLifted, CohortMade, ProposalDecided, ProposalMade
-from journal.events.root import Change, Event, External, FactHead, Ref, SealedPart, TurnScore
+from journal.events.root import Change, Event, External, FactHead, Ref, RegionRow, SealedPart, TurnScore
 from journal.events.sleep import (
     BulkChanged,
     CycleCheckpointed,
@@ -188,6 +188,7 @@ __all__ = [
     "Recalled",
     "Recovered",
     "Ref",
+    "RegionRow",
     "Reinforced",
     "Related",
     "RelayEnded",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from journal.events.root import Change, Event, External, FactHead, Ref, SealedPart
+from journal.events.root import Change, Event, External, FactHead, Ref, RegionRow, SealedPart
 
 
 class MemoryCreated(Event, frozen=True, tag=16):
@@ -15,7 +15,8 @@ class MemoryCreated(Event, frozen=True, tag=16):
     (interest, challenge, urgency). `made_by_pass` is (pass, fact_index, batch_count). `imported` is
     (format, created_at ms or None); the foreign id is in the particulars. `key` is the keyed hash of
     the idempotency key; the digest of the request is in the particulars. `predecessor` and
-    `disposition` (an EdgeType) are set by revise; `edge` is then that edge's id.
+    `disposition` (an EdgeType) are set by revise; `edge` is then that edge's id. `rows` are what the
+    provenance region gets of it: one of a note made by a pass, one per semantic source of a procedure.
     """
 
     id: int
@@ -62,6 +63,7 @@ class MemoryCreated(Event, frozen=True, tag=16):
     parts: tuple[SealedPart, ...] = ()
     distance: float | None = None
     self_scoped: bool = False
+    rows: tuple[RegionRow, ...] = ()
 
 
 class Forgotten(Event, frozen=True, tag=17):

@@ -59,6 +59,26 @@ class TurnScore(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     pinned: bool = False
 
 
+class RegionRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """What a row of the provenance region says of where a memory was made from, as it was decided.
+
+    Of a note made by a pass: `session` is the session's id, `turns` how many turns it was made from, with the number,
+    partition and row offset of the first and the last (offsets are hints). Of a procedure: `source` is the semantic
+    memory, of kind `source_kind`, in `source_partition`; all else is 0.
+    """
+
+    session: int = 0
+    turns: int = 0
+    partition: int = 0
+    first_turn: int = 0
+    last_turn: int = 0
+    first_offset: int = 0
+    last_offset: int = 0
+    source: int = 0
+    source_kind: int = 0
+    source_partition: int = 0
+
+
 class Event(
     msgspec.Struct,
     frozen=True,

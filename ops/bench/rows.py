@@ -24,8 +24,7 @@ from ops.bench.peers import PEERS
 
 PREFILL_BATCH = 500
 TRACE_DEPTH = 20
-NOTES = 4
-TURNS_PER_NOTE = 4
+DEPENDENTS = 10_000
 SIDE_WRITES_PER_SECOND = 2000
 
 
@@ -122,26 +121,52 @@ class Bench:
         self.add("W4", closed_loop(self.daemon.socket, requests, 1, 1).per_second * size)
 
     def lineage(self) -> str:
-        """A belief on NOTES notes, each on TURNS_PER_NOTE turns.
+        """A note on one turn, and revisions of it: a chain of TRACE_DEPTH steps. Its newest version."""
+        asker = Asker(self.daemon.socket)
+        told = {"origin": "inferred", "text": f"version {time.time_ns()}"}
+        first = {"kind": "note", "derived_from": [self.known[0]], **told}
+        newest = str(asker.ask(payload.request(0, "remember", first))["id"])
+        for number in range(TRACE_DEPTH - 1):
+            following = {"id": newest, "origin": "inferred", "text": f"version {number} {time.time_ns()}"}
+            newest = str(asker.ask(payload.request(0, "revise", following))["id"])
+        found = asker.ask(payload.request(0, "trace", {"id": newest, "depth": TRACE_DEPTH}))
+        asker.close()
+        if len(found["nodes"]) != 1 + TRACE_DEPTH or found["truncated"]:
+            raise LoadFailed("the trace is not the whole lineage")
+        return newest
 
-        A chain of 20 can't be made with the verbs that exist: kinds limit what derives from what, and only
-        revisions could lengthen it. This has as many nodes as such a chain, in fewer levels.
-        """
+    def widen(self) -> str:
+        """A turn from which DEPENDENTS notes are made."""
+        asker = Asker(self.daemon.socket)
+        turn = str(asker.ask(payload.request(0, "remember", payload.small_turn(self.numbers(1))))["id"])
+        note = {"kind": "note", "origin": "inferred", "derived_from": [turn]}
+        for first in range(0, DEPENDENTS, PREFILL_BATCH):
+            items = [{**note, "text": f"dependent {first + n}"} for n in range(PREFILL_BATCH)]
+            asker.ask(payload.request(0, "remember_many", {"items": items}))
+        asker.close()
+        self.memories += DEPENDENTS + 1
+        return turn
+
+    def lineage_round(self, turn: str) -> None:
+        """P1: the trace of all dependents. P2: the review of orphans and ungrounded, with the turn forgotten."""
         asker = Asker(self.daemon.socket)
 
-        def write(kind: str, sources: Sequence[str]) -> str:
-            fields = {"kind": kind, "origin": "inferred", "text": f"{kind} {time.time_ns()}"}
-            line = payload.request(0, "remember", {**fields, "derived_from": list(sources)})
-            return str(asker.ask(line)["id"])
+        def asked_ms(verb: str, fields: dict[str, Any]) -> tuple[float, Any]:
+            began = time.perf_counter()
+            found = asker.ask(payload.request(0, verb, fields))
+            return (time.perf_counter() - began) * 1000, found
 
-        firsts = range(0, NOTES * TURNS_PER_NOTE, TURNS_PER_NOTE)
-        notes = [write("note", self.known[first : first + TURNS_PER_NOTE]) for first in firsts]
-        root = write("belief", notes)
-        found = asker.ask(payload.request(0, "trace", {"id": root, "depth": TRACE_DEPTH}))
+        took_ms, found = asked_ms("trace", {"id": turn, "direction": "dependents"})
+        if len(found["nodes"]) != 1 + DEPENDENTS or found["truncated"]:
+            raise LoadFailed("the trace is not complete")
+        self.add("P1", took_ms)
+        asked_ms("forget", {"id": turn})
+        took_ms, found = asked_ms("review", {"what": ["orphans", "ungrounded"]})
+        if found["total"] != DEPENDENTS:
+            raise LoadFailed("the review is not complete")
+        self.add("P2", took_ms)
+        asked_ms("recover", {"id": turn})
         asker.close()
-        if len(found["nodes"]) != 1 + NOTES + NOTES * TURNS_PER_NOTE:
-            raise LoadFailed("the trace is not the whole lineage")
-        return root
 
     def read_round(self, name: str, last: str, per_second: int | None, in_flight: int, clients: int) -> None:
         """`get` and `trace` with one in flight, while writers run in a process of their own."""

@@ -40,6 +40,9 @@ def measure(directory: Path, sizes: Sizes) -> Values:
             bench.read_round("R1", last, SIDE_WRITES_PER_SECOND, in_flight=10, clients=2)
             bench.read_round("R2", last, None, in_flight=64, clients=8)
             bench.batch_round()
+        wide = bench.widen()
+        for _ in range(sizes.rounds):
+            bench.lineage_round(wide)
         bench.add("RssAnon", bench.daemon.rss_anon_kib() / 1024)
     finally:
         bench.daemon.stop()
@@ -76,12 +79,14 @@ def judge(values: Values) -> list[Row]:
     row("W4", "remember_many, 1000 small", "memories/s", "W4", 20_000)
     for name, median_ms, tail_ms in (("R1", 0.4, 1.2), ("R2", None, 10.0)):
         for verb in ("get", "trace"):
-            said = "trace (21 nodes)" if verb == "trace" else verb
+            said = "trace (20 deep)" if verb == "trace" else verb
             row(name, f"{said} p50", "ms", f"{name} {verb} p50", median_ms, True)
             row(name, f"{said} p99", "ms", f"{name} {verb} p99", tail_ms, True)
         row(name, "writes beside", "writes/s", f"{name} beside")
     row("S1", "fold, one process", "records/s", "S1", 50_000)
     row("S4", "bytes at rest per full memory", "bytes", "S4", 1500, True)
+    row("P1", "trace to 10,000 dependents", "ms", "P1", 150, True)
+    row("P2", "review orphans + ungrounded, whole store", "ms", "P2", 1000, True)
     row("S3", "RssAnon at the end (no target at this size)", "MiB", "RssAnon")
     return made
 

@@ -20,7 +20,7 @@ from daemon.wire.verbs import VERBS
 from journal.codes import SUBTYPES, CallerRole, Kind, Mark, Origin, Role, Status
 from ops.docs import metric_table
 from ops.docs.schema_tables import inner_sections, verb_sections
-from projections.kinds import KINDS, ORIGINS, PROTECTED_GOALS, ROLE_ORIGIN
+from projections.kinds import KINDS, ORIGINS, PROTECTED_GOALS, ROLE_ORIGIN, Assertable, may_assert
 
 ORIGIN_WORDS = {
     Origin.RECORDED: "read from a system of record",
@@ -192,8 +192,8 @@ def origins() -> str:
     rows = table("origin", "is", "may be asserted", "hedge", "`assertable` in answers")
     for origin, rule in ORIGINS.items():
         hedge = f'"{rule.hedge}"' if rule.hedge else "none"
-        told = str(rule.assertable != "hedged").lower()
-        may = ASSERTABLE_WORDS[rule.assertable]
+        told = "as they" if rule.assertable is Assertable.AS_SOURCES else str(may_assert(origin)).lower()
+        may = ASSERTABLE_WORDS[rule.assertable.value]
         rows.append(f"| {origin.wire} | {ORIGIN_WORDS[origin]} | {may} | {hedge} | {told} |")
     roles = ", ".join(f"{role.wire} {ROLE_ORIGIN[role].wire}" for role in Role if role in ROLE_ORIGIN)
     return "\n".join(rows) + f"\n\nA turn that gives no origin takes that of its role: {roles}."

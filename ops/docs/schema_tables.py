@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from daemon.reads.operator import describe
-from daemon.wire import exchange_results, results
+from daemon.wire import exchange_results, provenance_results, results
 from daemon.wire.forms import AGENT_PATTERN, NOT_BLANK_PATTERN, STAMP_PATTERN, TIME_PATTERN
 from daemon.wire.verbs import VERBS, Verb
 from daemon.wire.vocabulary import TENANT_PATTERN
@@ -40,7 +40,7 @@ MIXED_LISTS = {
     ("ListResult", "memories"): "CompactMemory | Memory | PurgedMemory | DamagedMemory",
     ("SessionResult", "memories"): "CompactMemory | PurgedMemory | DamagedMemory",
     ("SessionResult", "derived"): "CompactMemory | PurgedMemory | DamagedMemory",
-    ("SessionResult", "passes"): "nothing yet",
+    ("SessionResult", "passes"): "PassTold",
     ("Provenance", "sources"): "nothing yet",
     ("Provenance", "evidence"): "nothing yet",
 }
@@ -133,9 +133,9 @@ def structs() -> dict[str, Schema]:
 
 
 def _result_struct(name: str) -> dict[str, Schema]:
-    defs: dict[str, Schema] = msgspec.json.schema(getattr(results, name, None) or getattr(exchange_results, name))[
-        "$defs"
-    ]
+    modules = (results, exchange_results, provenance_results)
+    struct = next(getattr(module, name) for module in modules if hasattr(module, name))
+    defs: dict[str, Schema] = msgspec.json.schema(struct)["$defs"]
     return defs
 
 

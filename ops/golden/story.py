@@ -2,7 +2,7 @@
 
 Everything that writes an event today is used at least once: two tenants, sessions that are opened, closed,
 reopened and touched, every kind and every field of a memory, forgetting, recovering, keyed answers, a second
-day, a purge, and a relation between two memories.
+day, two passes of sleep with a procedure made from one of their notes, a purge, and a relation between two memories.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from daemon.commands.passes import PassParams
 from daemon.wire.verbs import VERBS
 from journal.codes import EdgeType
 from journal.events import AnyEvent, Purged, PurgeTarget, Related
@@ -99,6 +100,27 @@ class Story:
         results = self._write("remember_many", items=items, idempotency_key="many")["results"]
         self.ids += [each["id"] for each in results]
         self._write("lifecycle", state="active")
+        self._night()
+
+    def _night(self) -> None:
+        """A pass of two commits, and one that takes noise again."""
+        self._pass([{"text": "the gate is green", "turns": [self.ids[0], self.ids[3]], "quoted_from": [self.ids[0]]}],
+                   noise=[self.ids[2]], last=False)  # fmt: skip
+        self._pass([{"text": "Ada notes everything", "turns": [self.ids[5]], "tags": ["gate"], "arousal": 0.5}])
+        self._remember(kind="raw", role="user", text="the gate is open", session=AGENT)
+        turns = [self.ids[2], self.ids[-1]]
+        score = {"turn": turns[1], "importance": 3.5, "surprise": 0.25, "distance": 0.5}
+        (made,) = self._pass([{"text": "the gate was opened", "turns": turns}], scores=[score])
+        self._remember(kind="procedure", origin="derived", text="close the gate", derived_from=[made])
+        self._write("forget", id=made)
+
+    def _pass(self, facts: list[dict[str, Any]], **more: Any) -> list[str]:
+        """One commit of a pass over the first session; its notes."""
+        self.now_ms += MINUTE_MS
+        params = {"session": self._session(), "facts": facts, "producer": PRODUCER, **more}
+        notes: list[str] = self._opened.service.commit_pass(msgspec.convert(params, PassParams), "default")["notes"]
+        self.ids += notes
+        return notes
 
     def _other_tenant(self) -> None:
         self.theirs = self._remember(kind="raw", subtype="capture", origin="stated", text="theirs", tenant="other")
@@ -129,8 +151,8 @@ class Story:
         return encode_body(Record(seq, self.now_ms, 1, Actor(1000, 0, 0), Cause(seq, "by_hand"), event))
 
 
-def questions(ids: list[str]) -> list[tuple[str, dict[str, Any]]]:
-    """What is asked of the golden store. `ids` as the story made them."""
+def questions(ids: list[str], session: str) -> list[tuple[str, dict[str, Any]]]:
+    """What is asked of the golden store. `ids` as the story made them, `session` its first one."""
     return [
         ("get", {"ids": ids[:12]}),
         ("get", {"ids": ids[:12], "tenant": "other"}),
@@ -141,6 +163,10 @@ def questions(ids: list[str]) -> list[tuple[str, dict[str, Any]]]:
         ("sessions", {"limit": 100, "tenant": "other"}),
         ("trace", {"id": ids[4], "direction": "sources"}),
         ("trace", {"id": ids[0], "direction": "dependents"}),
+        ("explain", {"id": ids[0]}),
+        *(("explain", {"id": ref}) for ref in ids if ref.startswith(("note", "procedure"))),
+        ("session_provenance", {"session": session, "include_clients": True}),
+        ("session", {"session": session, "include": ["turns", "passes", "derived"]}),
     ]
 
 
@@ -154,8 +180,10 @@ def answers(root: Path, ids: list[str], now_ms: int) -> dict[str, Any]:
     """The digests of the projections, folded anew, and the answers. Opens the store, which writes to it."""
     opened = OpenedService(root, lambda: now_ms)
     try:
+        session = opened.read("sessions", {})["sessions"][0]["session"]
         rows = [
-            {"verb": verb, "params": params, "result": asked(opened, verb, params)} for verb, params in questions(ids)
+            {"verb": verb, "params": params, "result": asked(opened, verb, params)}
+            for verb, params in questions(ids, session)
         ]
         seq = opened.store.log.head().seq - 1  # without the record of this opening
         return {"now_ms": now_ms, "records": seq, "digests": opened.digests(), "answers": rows}

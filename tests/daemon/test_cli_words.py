@@ -96,7 +96,7 @@ def test_call_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert entry.request("call", ["session-open", "-"]) == ("session_open", {"text": "é"})
 
 
-@pytest.mark.parametrize("words", (["recall", "x"], ["meta", "uncertain"], ["meta", "orphans"], ["meta", "verify"]))
+@pytest.mark.parametrize("words", (["recall", "x"], ["purge", "x"]))
 def test_what_other_versions_have_is_said(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.main(words) == exits.USAGE
     assert "is not in this version" in capsys.readouterr().err

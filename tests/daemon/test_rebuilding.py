@@ -82,6 +82,8 @@ def damage(opened: OpenedService, *databases: str) -> None:
 
 @pytest.mark.parametrize("what", ["all", *tables.PROJECTIONS])
 def test_what_is_rebuilt_is_what_was_there(opened: OpenedService, what: str) -> None:
+    procedure = {"kind": "procedure", "origin": "derived", "derived_from": list(ids(opened)), "text": "p"}
+    opened.write("remember", procedure)
     before, counters, listed = opened.digests(), opened.projections.counters, ids(opened)
     for database in tables.PROJECTIONS.get(what, tables.DATABASES):
         damage(opened, database)

@@ -204,7 +204,7 @@ def test_records_of_the_store_itself_are_found_by_time_and_actor(filled: Filled)
 
 def test_the_records_of_a_memory(filled: Filled) -> None:
     ref = filled.ids[0]
-    changes = ("forgotten", "recovered")
+    changes = ("forgotten", "recovered", "marked")
     expected = [
         frame.seq
         for frame in filled.frames

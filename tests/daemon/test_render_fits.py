@@ -44,7 +44,7 @@ def test_every_form_takes_empty_lists(verb: str) -> None:
 
 
 def test_every_verb_but_subscribe_has_a_form_of_its_own() -> None:
-    assert set(ASKED) | {"import", "import_frames", "export", "restore"} == set(render.FORMS)
+    assert set(ASKED) | {"import", "import_frames", "export", "restore", "region", "region_rows"} == set(render.FORMS)
 
 
 def test_what_is_answered_otherwise_is_told_as_it_came() -> None:

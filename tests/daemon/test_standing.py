@@ -2,63 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from daemon.refusal import Reason, Refused
-from tests.model.opened import OpenedService
-
-DAY_MS = 86_400_000
-START_MS = 1_790_000_000_000
-
-
-class Told(OpenedService):
-    """A service whose clock is set by hand, and short ways to write."""
-
-    def __init__(self, root: Path) -> None:
-        self.now_ms = START_MS
-        super().__init__(root, lambda: self.now_ms)
-
-    def raw(self, text: str = "a turn", **more: Any) -> str:
-        return str(self.write("remember", {"kind": "raw", "origin": "stated", "text": text, **more})["id"])
-
-    def note(self, *sources: str, **more: Any) -> str:
-        params = {"kind": "note", "origin": "inferred", "text": "a note", "derived_from": list(sources), **more}
-        return str(self.write("remember", params)["id"])
-
-    def memory(self, ref: str) -> dict[str, Any]:
-        (found,) = self.read("get", {"ids": [ref]})["memories"]
-        return dict(found)
-
-    def do(self, verb: str, ref: str, **more: Any) -> dict[str, Any]:
-        return self.write(verb, {"id": ref, **more})
-
-    def rebuilt_alike(self) -> bool:
-        """Whether folding from the journal gives what is there."""
-        live = self.digests()
-        self.rebuild()
-        return self.digests() == live
-
-
-@pytest.fixture
-def told(tmp_path: Path) -> Iterator[Told]:
-    opened = Told(tmp_path / "state")
-    try:
-        yield opened
-        assert opened.rebuilt_alike()
-    finally:
-        opened.close(True)
-
-
-def reason_of(call: Any) -> tuple[Reason, dict[str, Any]]:
-    with pytest.raises(Refused) as refused:
-        call()
-    return refused.value.reason, refused.value.data
-
+from daemon.refusal import Reason
+from tests.daemon.told import DAY_MS, Told, reason_of
 
 # --- verify ----------------------------------------------------------------------------------------
 
@@ -173,7 +123,7 @@ def test_verifying_a_flagged_memory_lifts_its_flag(told: Told) -> None:
 def test_a_protected_memory_is_neither_weakened_nor_forgotten_until_the_mark_is_gone(told: Told) -> None:
     ref = told.raw(protected=True)
     for verb in ("weaken", "forget"):
-        assert reason_of(lambda verb=verb: told.do(verb, ref))[0] is Reason.CONFLICT  # type: ignore[misc]
+        assert reason_of(lambda verb=verb: told.do(verb, ref))[0] is Reason.CONFLICT
     assert told.do("mark", ref, mark="protected", on=False)["marks"] == []
     assert told.do("weaken", ref)["strength"]["new"] == 0.9
 

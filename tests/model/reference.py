@@ -8,100 +8,28 @@ and then nothing has changed.
 from __future__ import annotations
 
 import copy
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-LEASE_MS = 24 * 3_600_000
-SOURCES: dict[str, frozenset[str]] = {
-    "raw": frozenset(),
-    "episode": frozenset({"raw"}),
-    "note": frozenset({"raw"}),
-    "belief": frozenset({"episode", "note"}),
-    "value": frozenset({"belief"}),
-    "goal": frozenset({"episode", "belief"}),
-    "relationship": frozenset({"episode"}),
-    "drive": frozenset({"episode", "belief"}),
-    "procedure": frozenset({"episode", "note"}),
-}
-PROTECTED = frozenset({"value", "drive"})
-CONFIDENCE = {"value": 0.9}
-ROLE_ORIGIN = {"user": "stated", "assistant": "experienced", "tool": "recorded"}
-
-
-class Declined(Exception):
-    """The command is refused for `reason`."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
-
-
-class Name(str):
-    """What the reference calls a memory or a session."""
-
-
-def when(at_ms: int) -> str:
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)).isoformat(
-        timespec="milliseconds"
-    ).removesuffix("+00:00") + "Z"  # fmt: skip
-
-
-@dataclass
-class Memory:
-    name: Name
-    kind: str
-    text: str
-    origin: str
-    role: str | None
-    sources: list[Name]
-    session: Name | None
-    turn: int | None
-    strength: float = 1.0
-    forgotten_at: int | None = None
-    flagged_by: set[Name] = field(default_factory=set)
-    project: str | None = None
-    producer: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def status(self) -> str:
-        return "active" if self.forgotten_at is None else "forgotten"
-
-
-@dataclass
-class Session:
-    name: Name
-    agent: str
-    key: str
-    uid: int
-    opened_at: int
-    last_at: int
-    closed_at: int | None = None
-    activation: int = 1
-    turns: list[Name] = field(default_factory=list)
-    others: list[Name] = field(default_factory=list)
-    defaults: dict[str, Any] = field(default_factory=dict)
-
-    def state(self, now_ms: int) -> str:
-        if self.closed_at is not None:
-            return "closed"
-        return "stale" if now_ms - self.last_at >= LEASE_MS else "open"
-
-    def revive(self, at_ms: int) -> None:
-        self.activation += 1
-        self.closed_at = None
-        self.last_at = max(self.last_at, at_ms)
-
-
-@dataclass
-class Tenant:
-    state: str = "initializing"
-    enforce: bool = True
-    memories: dict[Name, Memory] = field(default_factory=dict)
-    sessions: dict[Name, Session] = field(default_factory=dict)
-    keys: dict[str, tuple[str, Any, dict[str, Any]]] = field(default_factory=dict)
+from tests.model import standing
+from tests.model.domain import (
+    CONFIDENCE,
+    PROTECTED,
+    ROLE_ORIGIN,
+    SOURCES,
+    Declined,
+    Memory,
+    Name,
+    Session,
+    Tenant,
+    clear_children,
+    flag_children,
+    refuse_in_maintenance,
+    resolved,
+    resolved_one,
+    support,
+    when,
+)
 
 
 class Reference:
@@ -116,6 +44,13 @@ class Reference:
             "remember_many": self._remember_many,
             "forget": self._forget,
             "recover": self._recover,
+            "verify": standing.verify,
+            "reinforce": standing.reinforce,
+            "weaken": standing.weaken,
+            "reaffirm": standing.reaffirm,
+            "mark": standing.mark,
+            "relate": self._relate,
+            "revise": self._revise,
             "session_open": self._session_open,
             "session_close": self._session_close,
             "lifecycle": self._lifecycle,
@@ -151,8 +86,8 @@ class Reference:
         return {"results": results}
 
     def _remember_one(self, tenant: Tenant, args: dict[str, Any], now_ms: int, earlier: list[Name]) -> dict[str, Any]:
-        _refuse_in_maintenance(tenant)
-        sources = [_resolved(tenant, ref, earlier) for ref in args.get("derived_from", [])]
+        refuse_in_maintenance(tenant)
+        sources = [resolved_one(tenant, ref, earlier) for ref in args.get("derived_from", [])]
         sources = list(dict.fromkeys(sources))
         kind, role = args["kind"], args.get("role")
         origin: str = args["origin"] if "origin" in args else ROLE_ORIGIN[str(role)]
@@ -172,8 +107,10 @@ class Reference:
             (session.turns if is_turn else session.others).append(name)
             turn = len(session.turns) if is_turn else None
         owner = None if session is None else session.name
-        memory = Memory(name, kind, args["text"], origin, role, sources, owner, turn)
+        memory = Memory(name, kind, args["text"], origin, role, sources, owner, turn, at=now_ms)
         memory.project, memory.producer = given.get("project"), producer
+        memory.confidence = CONFIDENCE.get(kind, 0.8)
+        memory.marked = {"protected"} if kind in PROTECTED else set()
         tenant.memories[name] = memory
         return {"id": name, "duplicate": False, "session": owner, "turn": turn, "notes": notes}
 
@@ -200,40 +137,70 @@ class Reference:
         return session, []
 
     def _forget(self, tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
-        _refuse_in_maintenance(tenant)
+        refuse_in_maintenance(tenant)
         memory = tenant.memories.get(args["id"])
         if memory is None:
             return {"found": False, "tombstoned_at": None, "flagged": []}
         if memory.forgotten_at is not None:
             return {"found": True, "tombstoned_at": when(memory.forgotten_at), "flagged": []}
-        if memory.kind in PROTECTED:
+        if "protected" in memory.marked:
             raise Declined("conflict")
         memory.forgotten_at = now_ms
         memory.strength = 0.0
-        flagged = children(tenant, memory.name)
-        for child in flagged:
-            tenant.memories[child].flagged_by.add(memory.name)
+        flagged = flag_children(tenant, memory.name)
         return {"found": True, "tombstoned_at": when(now_ms), "flagged": flagged}
 
     def _recover(self, tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
-        _refuse_in_maintenance(tenant)
+        refuse_in_maintenance(tenant)
         memory = tenant.memories.get(args["id"])
         if memory is None:
             raise Declined("not_found")
         if memory.forgotten_at is None:
             raise Declined("conflict")
+        support(tenant, memory, args)
         memory.forgotten_at = None
         memory.strength = 0.2
-        cleared = [m.name for m in tenant.memories.values() if memory.name in m.flagged_by]
-        for child in cleared:
-            tenant.memories[child].flagged_by.discard(memory.name)
-        confidence = CONFIDENCE.get(memory.kind, 0.8)
+        cleared = clear_children(tenant, memory.name)
         return {
             "strength": {"old": 0.0, "new": 0.2},
-            "confidence": {"old": confidence, "new": confidence},
+            "confidence": {"old": memory.confidence, "new": memory.confidence},
             "flags_set": [],
             "flags_cleared": cleared,
         }
+
+    def _relate(self, tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
+        refuse_in_maintenance(tenant)
+        for end in ("from", "to"):
+            if args[end] not in tenant.memories:
+                raise Declined("not_found")
+        if args["from"] == args["to"]:
+            raise Declined("invalid_input")
+        said = (args["type"], args["from"], args["to"])
+        if args["type"] == "contradicts":
+            said = ("contradicts", *sorted(said[1:]))
+        if said not in tenant.relations:
+            tenant.relations[said] = self._fresh("e")
+        return {"edge": tenant.relations[said]}
+
+    def _revise(self, tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
+        old = standing.living(tenant, args)
+        fields = args.get("fields", {})
+        if args.get("disposition") == "move":
+            old.project = fields["project"]
+            return {"id": old.name, "predecessor": None}
+        if old.superseded_by is not None:
+            raise Declined("conflict")
+        evidence = resolved(tenant, fields["evidence"]) if "evidence" in fields else list(old.evidence)
+        if args["origin"] != "seeded" and tenant.state == "initializing":
+            tenant.state = "active"
+        new = Memory(self._fresh("m"), old.kind, args["text"], args["origin"], None, [], None, None, at=now_ms)
+        new.project = fields.get("project", old.project)
+        new.confidence = CONFIDENCE.get(old.kind, 0.8)
+        new.marked = {"protected"} & old.marked
+        new.evidence, new.predecessor = evidence, old.name
+        old.superseded_by, old.valid_to = new.name, now_ms
+        tenant.memories[new.name] = new
+        return {"id": new.name, "predecessor": old.name}
 
     # --- sessions and tenants --------------------------------------------------------------------
 
@@ -243,7 +210,7 @@ class Reference:
         return session
 
     def _session_open(self, tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
-        _refuse_in_maintenance(tenant)
+        refuse_in_maintenance(tenant)
         found = _by_key(tenant, args["agent"], args["key"])
         session = found or self._begin(tenant, args["agent"], args["key"], now_ms)
         session.defaults |= {name: args[name] for name in ("project", "producer") if name in args}
@@ -260,7 +227,7 @@ class Reference:
         }
 
     def _session_close(self, tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
-        _refuse_in_maintenance(tenant)
+        refuse_in_maintenance(tenant)
         session = tenant.sessions.get(args["session"])
         if session is None:
             raise Declined("not_found")
@@ -282,22 +249,6 @@ def _repeated(kept: tuple[str, Any, dict[str, Any]], verb: str, args: dict[str, 
     if kept[:2] != (verb, args):
         raise Declined("conflict")
     return {**kept[2], "duplicate": True}
-
-
-def _refuse_in_maintenance(tenant: Tenant) -> None:
-    if tenant.state == "maintenance":
-        raise Declined("lifecycle")
-
-
-def _resolved(tenant: Tenant, ref: Name | int, earlier: list[Name]) -> Name:
-    """A source by its name, or an item of the same batch by its place."""
-    if isinstance(ref, int):
-        if ref >= len(earlier):
-            raise Declined("invalid_input")
-        return earlier[ref]
-    if ref not in tenant.memories:
-        raise Declined("provenance")
-    return ref
 
 
 def _check_lineage(tenant: Tenant, kind: str, origin: str, sources: list[Name]) -> None:
@@ -327,30 +278,3 @@ def _is_turn(kind: str, subtype: str | None, session: Session | None, asked: boo
 
 def _by_key(tenant: Tenant, agent: str, key: str) -> Session | None:
     return next((s for s in tenant.sessions.values() if (s.agent, s.key) == (agent, key)), None)
-
-
-def children(tenant: Tenant, name: Name) -> list[Name]:
-    """What names `name` as a source, in the order it was made."""
-    return [memory.name for memory in tenant.memories.values() if name in memory.sources]
-
-
-def grounded(tenant: Tenant, name: Name) -> bool:
-    """Not when it has sources and each of them is forgotten."""
-    sources = tenant.memories[name].sources
-    return not sources or any(tenant.memories[source].forgotten_at is None for source in sources)
-
-
-def trace(tenant: Tenant, root: Name, direction: str) -> tuple[dict[Name, int], set[tuple[Name, Name]]]:
-    """`(depth by name, (made, source) edges)` of the whole walk."""
-    depths = {root: 0}
-    edges: set[tuple[Name, Name]] = set()
-    waiting = deque([root])
-    while waiting:
-        here = waiting.popleft()
-        up = direction == "sources"
-        for other in tenant.memories[here].sources if up else children(tenant, here):
-            edges.add((here, other) if up else (other, here))
-            if other not in depths:
-                depths[other] = depths[here] + 1
-                waiting.append(other)
-    return depths, edges

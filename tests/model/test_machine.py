@@ -17,20 +17,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from daemon.refusal import Refused
-from tests.model import reference
+from tests.model import domain
+from tests.model.domain import Declined, Name
 from tests.model.opened import OPERATOR, OpenedService
-from tests.model.reference import Declined, Name, Reference
+from tests.model.reference import Reference
 
 START_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
 TENANTS = st.sampled_from(["default", "default", "default", "other"])
 KEYS = st.one_of(st.none(), st.none(), st.sampled_from(["k1", "k2", "k3"]))
-KINDS = st.sampled_from(["raw", "raw", "raw", "note", "note", *reference.SOURCES])
+KINDS = st.sampled_from(["raw", "raw", "raw", "note", "note", *domain.SOURCES])
 ORIGINS = st.sampled_from(["experienced", "observed", "seeded", "stated"])
 AGENTS = st.sampled_from(["alpha", "beta"])
 SESSION_KEYS = st.sampled_from(["one", "two"])
 TEXTS = st.sampled_from(["the gate was painted green", "the gate", "painted green", "rain by noon"])
 PICKS = st.integers(0, 999)
+SUPPORT: st.SearchStrategy[list[int]] = st.one_of(st.just([]), st.just([]), st.lists(PICKS, min_size=1, max_size=2))
 DEFAULTS = st.sampled_from(
     [{}, {}, {"project": "fence"}, {"producer": {"agent": "alpha", "model": "m-1"}}, {"producer": {"agent": "beta"}}]
 )
@@ -65,7 +67,26 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "remember": {"tenant": TENANTS, "key": KEYS, "wanted": memories()},
     "remember_many": {"tenant": TENANTS, "key": KEYS, "wanted": st.lists(memories(), min_size=1, max_size=4)},
     "forget": {"tenant": TENANTS, "key": KEYS, "pick": PICKS},
-    "recover": {"tenant": TENANTS, "key": KEYS, "pick": PICKS, "dead": st.booleans()},
+    "recover": {"tenant": TENANTS, "key": KEYS, "pick": PICKS, "dead": st.sampled_from([True, True, True, False])},
+    "verify": {"tenant": TENANTS, "key": KEYS, "pick": PICKS, "support": SUPPORT},
+    "reinforce": {"tenant": TENANTS, "key": KEYS, "pick": PICKS, "support": SUPPORT},
+    "weaken": {
+        "tenant": TENANTS, "key": KEYS, "pick": PICKS, "support": SUPPORT,
+        "amount": st.sampled_from([None, 0.1, 0.3, 0.5, 0.8, 1.0]),
+    },
+    "reaffirm": {"tenant": TENANTS, "key": KEYS, "pick": PICKS, "support": SUPPORT},
+    "mark": {
+        "tenant": TENANTS, "key": KEYS, "pick": PICKS, "on": st.booleans(),
+        "mark": st.sampled_from(["protected", "archived", "resolved"]),
+    },
+    "relate": {
+        "tenant": TENANTS, "key": KEYS, "pick": PICKS, "other": PICKS, "turned": st.booleans(),
+        "kind": st.sampled_from(["extends", "contradicts", "contradicts"]),
+    },
+    "revise": {
+        "tenant": TENANTS, "key": KEYS, "pick": PICKS, "support": SUPPORT, "text": TEXTS, "origin": ORIGINS,
+        "disposition": st.sampled_from(["supersedes", "updates", None, "move"]),
+    },
     "session_open": {
         "tenant": TENANTS, "key": KEYS, "agent": AGENTS, "name": SESSION_KEYS, "defaults": DEFAULTS,
     },
@@ -81,7 +102,8 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "restart": {}, "kill": {}, "rebuild": {},
 }  # fmt: skip
 WEIGHTS = {
-    "remember": 10, "remember_many": 4, "forget": 3, "recover": 2, "session_open": 3, "session_close": 1,
+    "remember": 10, "remember_many": 4, "forget": 4, "recover": 3, "verify": 2, "reinforce": 1,
+    "weaken": 3, "reaffirm": 1, "mark": 4, "relate": 5, "revise": 4, "session_open": 3, "session_close": 1,
     "lifecycle": 1, "end_maintenance": 1, "repeat": 2, "reuse_key": 3, "step_clock": 2, "restart": 1, "kill": 1,
     "rebuild": 1,
 }  # fmt: skip
@@ -135,6 +157,53 @@ class Twins(RuleBasedStateMachine):
         elif self.kinds:
             self.both(tenant, "recover", {"id": self.memory(pick)}, key)
 
+    def verify(self, tenant: str, key: str | None, pick: int, support: list[int]) -> None:
+        self.stand("verify", tenant, key, pick, support)
+
+    def reinforce(self, tenant: str, key: str | None, pick: int, support: list[int]) -> None:
+        self.stand("reinforce", tenant, key, pick, support)
+
+    def reaffirm(self, tenant: str, key: str | None, pick: int, support: list[int]) -> None:
+        self.stand("reaffirm", tenant, key, pick, support)
+
+    def weaken(self, tenant: str, key: str | None, pick: int, support: list[int], amount: float | None) -> None:
+        self.stand("weaken", tenant, key, pick, support, **({} if amount is None else {"amount": amount}))
+
+    def stand(self, verb: str, tenant: str, key: str | None, pick: int, support: list[int], **more: Any) -> None:
+        if self.kinds:
+            evidence = {"evidence": [self.own(tenant, each) for each in support]} if support else {}
+            self.both(tenant, verb, {"id": self.own(tenant, pick), **evidence, **more}, key)
+
+    def mark(self, tenant: str, key: str | None, pick: int, on: bool, mark: str) -> None:
+        if self.kinds:
+            self.both(tenant, "mark", {"id": self.own(tenant, pick), "mark": mark, "on": on}, key)
+
+    def relate(self, tenant: str, key: str | None, pick: int, other: int, kind: str, turned: bool) -> None:
+        """`turned`: a relation that there is, the other way round."""
+        known = self.model.tenants.get(tenant)
+        drawn = list(known.relations) if known else []
+        if turned and drawn:
+            said, to, from_ = drawn[pick % len(drawn)]
+            self.both(tenant, "relate", {"from": from_, "to": to, "type": said}, key)
+        elif self.kinds:
+            self.both(
+                tenant, "relate", {"from": self.own(tenant, pick), "to": self.own(tenant, other), "type": kind}, key
+            )
+
+    def revise(
+        self, tenant: str, key: str | None, pick: int, support: list[int], text: str, origin: str, disposition: Any
+    ) -> None:
+        if not self.kinds:
+            return
+        args: dict[str, Any] = {"id": self.own(tenant, pick)}
+        if disposition == "move":
+            args |= {"disposition": "move", "fields": {"project": ("fence", "roof")[len(text) % 2]}}
+        else:
+            args |= {"text": text, "origin": origin, **({} if disposition is None else {"disposition": disposition})}
+            if support:
+                args["fields"] = {"evidence": [self.own(tenant, each) for each in support]}
+        self.both(tenant, "revise", args, key)
+
     def session_open(self, tenant: str, key: str | None, agent: str, name: str, defaults: dict[str, Any]) -> None:
         self.both(tenant, "session_open", {"agent": agent, "key": name, **defaults}, key)
 
@@ -186,6 +255,14 @@ class Twins(RuleBasedStateMachine):
         names = list(self.kinds)
         return names[pick % len(names)]
 
+    def own(self, tenant: str, pick: int) -> Name:
+        """Mostly one of the tenant's own, else any."""
+        known = self.model.tenants.get(tenant)
+        if known is None or not known.memories or pick % 8 == 0:
+            return self.memory(pick)
+        names = list(known.memories)
+        return names[pick // 8 % len(names)]
+
     def sessions(self) -> list[Name]:
         return [name for tenant in self.model.tenants.values() for name in tenant.sessions]
 
@@ -195,7 +272,7 @@ class Twins(RuleBasedStateMachine):
         pool: list[tuple[Name | int, str]] = [(at, items[at]["kind"]) for at in range(place)]
         pool += self.kinds.items()
         if wanted["fitting"]:
-            pool = [entry for entry in pool if entry[1] in reference.SOURCES[wanted["kind"]]]
+            pool = [entry for entry in pool if entry[1] in domain.SOURCES[wanted["kind"]]]
             if not pool:  # nothing that fits is there yet: a turn needs nothing
                 args["kind"] = "raw"
         if pool and wanted["picks"]:
@@ -243,7 +320,7 @@ class Twins(RuleBasedStateMachine):
         return [self.wire(item) for item in value] if isinstance(value, list) else value
 
     def match(self, expected: Any, got: Any) -> None:
-        """Equal, with names for references. A name that is seen first stands for a new reference."""
+        """Equal, with names for references. A name that is seen first stands for a new domain."""
         if isinstance(expected, Name):
             if expected not in self.names:
                 assert isinstance(got, str) and got not in self.names.values()
@@ -270,11 +347,12 @@ class Twins(RuleBasedStateMachine):
                     self.compare_trace(name, tenant, memory.name, direction)
             for session in tenant.sessions.values():
                 self.compare_session(name, session)
+            self.compare_review(name, tenant)
         live = self.opened.digests()
         self.opened.rebuild()
         assert self.opened.digests() == live
 
-    def compare_memory(self, tenant_name: str, tenant: reference.Tenant, memory: reference.Memory) -> None:
+    def compare_memory(self, tenant_name: str, tenant: domain.Tenant, memory: domain.Memory) -> None:
         ref = self.names[memory.name]
         got = self.opened.read("get", {"tenant": tenant_name, "ids": [ref]})["memories"][0]
         expected = {
@@ -290,8 +368,16 @@ class Twins(RuleBasedStateMachine):
             "project": memory.project,
             "producer": {"agent": memory.producer.get("agent"), "model": memory.producer.get("model")},
             "derived_from": memory.sources,
-            "processed_into": reference.children(tenant, memory.name),
-            "grounded": reference.grounded(tenant, memory.name),
+            "processed_into": domain.children(tenant, memory.name),
+            "grounded": domain.grounded(tenant, memory.name),
+            "marks": memory.marks,
+            "confidence": {"stored": memory.confidence, "effective": memory.effective(self.now_ms)},
+            "verifications": memory.verifications,
+            "verified_at": None if memory.verified_at is None else domain.when(memory.verified_at),
+            "valid_to": None if memory.valid_to is None else domain.when(memory.valid_to),
+            "evidence": memory.evidence,
+            "predecessor": memory.predecessor,
+            "superseded_by": memory.superseded_by,
         }
         self.match(expected, got)
         for other in self.model.tenants:
@@ -299,8 +385,8 @@ class Twins(RuleBasedStateMachine):
                 foreign = self.opened.read("get", {"tenant": other, "ids": [ref]})
                 assert foreign == {"memories": [], "not_found": [ref]}
 
-    def compare_trace(self, tenant_name: str, tenant: reference.Tenant, root: Name, direction: str) -> None:
-        depths, edges = reference.trace(tenant, root, direction)
+    def compare_trace(self, tenant_name: str, tenant: domain.Tenant, root: Name, direction: str) -> None:
+        depths, edges = domain.trace(tenant, root, direction)
         params = {"tenant": tenant_name, "id": self.names[root], "direction": direction, "depth": 32}
         got = self.opened.read("trace", params)
         found = {node["ref"]: (node["depth"], node["status"]) for node in got["nodes"]}
@@ -312,7 +398,25 @@ class Twins(RuleBasedStateMachine):
             (self.names[made], self.names[source]) for made, source in edges
         )
 
-    def compare_session(self, tenant_name: str, session: reference.Session) -> None:
+    def compare_review(self, tenant_name: str, tenant: domain.Tenant) -> None:
+        got = self.opened.read("review", {"tenant": tenant_name, "limit": 1000})
+        found: dict[str, list[Any]] = {word: [] for word in ("uncertain", "ungrounded", "orphans")}
+        flags, contradictions = [], []
+        for item in got["items"]:
+            if item["what"] == "flags":
+                flags.append((item["id"], *item["others"]))
+            elif item["what"] == "contradictions":
+                contradictions.append({item["id"], *item["others"]})
+            else:
+                found[item["what"]].append(item["id"])
+        expected = domain.review(tenant, self.now_ms, 0.6)
+        assert found == {word: [self.names[name] for name in expected[word]] for word in found}
+        assert sorted(flags) == sorted((self.names[child], self.names[source]) for child, source in expected["flags"])
+        wanted = [{self.names[name] for name in pair} for pair in expected["contradictions"]]
+        assert sorted(map(sorted, contradictions)) == sorted(map(sorted, wanted))
+        assert got["total"] == len(got["items"])
+
+    def compare_session(self, tenant_name: str, session: domain.Session) -> None:
         params = {"tenant": tenant_name, "session": self.names[session.name], "include": ["turns", "derived"]}
         got = self.opened.read("session", {**params, "limit": 200})
         expected = {
@@ -321,9 +425,9 @@ class Twins(RuleBasedStateMachine):
             "state": session.state(self.now_ms),
             "activation": session.activation,
             "turns": len(session.turns),
-            "opened_at": reference.when(session.opened_at),
-            "last_at": reference.when(session.last_at),
-            "closed_at": None if session.closed_at is None else reference.when(session.closed_at),
+            "opened_at": domain.when(session.opened_at),
+            "last_at": domain.when(session.last_at),
+            "closed_at": None if session.closed_at is None else domain.when(session.closed_at),
             "memories": [{"id": name, "turn": at} for at, name in enumerate(session.turns, 1)],
             "derived": [{"id": name} for name in session.others],
         }
@@ -331,8 +435,8 @@ class Twins(RuleBasedStateMachine):
 
 
 Twins.TestCase.settings = settings(
-    max_examples=40,
-    stateful_step_count=40,
+    max_examples=60,
+    stateful_step_count=60,
     deadline=None,
     derandomize=True,
     database=None,

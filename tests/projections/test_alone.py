@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
+from daemon.commands.passes import PassParams
 from journal.record import Head, Record
 from projections import tables
 from projections.fold import EVERY_RECORD, ROOMS, fold_of
@@ -45,6 +47,13 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
         opened.write("session_close", {"session": session})
         opened.write("session_open", {"agent": "a", "key": "other"})
         opened.write("lifecycle", {"enforce": False})
+        (session,) = (row["session"] for row in opened.read("sessions", {})["sessions"] if row["key"] == "k")
+        for fact in ("f", "g"):
+            turn = opened.write("remember", {"kind": "raw", "role": "user", "session": session, "text": fact})["id"]
+            params = msgspec.convert({"session": session, "facts": [{"text": fact, "turns": [turn]}]}, PassParams)
+            made = opened.service.commit_pass(params, "default")["notes"][0]
+        opened.write("forget", {"id": made})
+        opened.write("recover", {"id": made})
         return [record for chunk in opened.store.log.chunks() for record in chunk]
     finally:
         opened.close(True)

@@ -61,10 +61,14 @@ group = {TEAM}
 tenant = "team"
 role = "agent"
 """
-READ_BY_ALL = {"hello", "describe", "list", "sessions", "session", "trace", "head", "history", "records", "cancel"}
+READ_BY_ALL = {
+    "hello", "describe", "list", "sessions", "session", "trace", "head", "history", "records", "cancel", "explain",
+    "session_provenance",
+}  # fmt: skip
 MAY = {
     ADA: READ_BY_ALL
-    | {"remember", "remember_many", "get", "forget", "recover", "session_open", "session_close", "status", "subscribe"},
+    | {"remember", "remember_many", "get", "forget", "recover", "session_open", "session_close", "status", "subscribe"}
+    | {"verify", "reinforce", "weaken", "reaffirm", "mark", "relate", "revise", "review"},
     AUDITOR: READ_BY_ALL | {"audit", "metrics"},
 }  # fmt: skip
 """Of the verbs there are, what the contract gives an agent and an auditor."""
@@ -74,8 +78,14 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "get": {"ids": ["raw:0000000000000"]},
     "forget": {"id": "raw:0000000000000"},
     "recover": {"id": "raw:0000000000000"},
+    **{verb: {"id": "raw:0000000000000"} for verb in ("verify", "reinforce", "weaken", "reaffirm")},
+    "mark": {"id": "raw:0000000000000", "mark": "archived"},
+    "relate": {"from": "raw:0000000000000", "to": "raw:0000000000001", "type": "extends"},
+    "revise": {"id": "raw:0000000000000", "text": "x", "origin": "stated"},
     "trace": {"id": "raw:0000000000000"},
     "session": {"session": "session:0000000000000"},
+    "explain": {"id": "raw:0000000000000"},
+    "session_provenance": {"session": "session:0000000000000"},
     "session_open": {"agent": "a", "key": "k"},
     "session_close": {"session": "session:0000000000000"},
     "describe": {"verb": "hello"},
@@ -221,9 +231,15 @@ def about(session: str, turn: str) -> list[bytes]:
         ("list", {"sel": {"session": session}}),
         ("trace", {"id": turn}),
         ("trace", {"id": turn, "direction": "dependents"}),
+        ("explain", {"id": turn}),
+        ("session_provenance", {"session": session, "include_clients": True}),
         ("session", {"session": session, "include": ["turns", "passes", "derived"]}),
         ("forget", {"id": turn}),
         ("recover", {"id": turn}),
+        *((verb, {"id": turn}) for verb in ("verify", "reinforce", "weaken", "reaffirm")),
+        ("mark", {"id": turn, "mark": "archived"}),
+        ("relate", {"from": turn, "to": "raw:0000000000002", "type": "extends"}),
+        ("revise", {"id": turn, "text": "x", "origin": "stated"}),
         ("session_close", {"session": session}),
         ("remember", {**RAW, "session": session}),
         ("remember", {**note, "derived_from": [turn]}),

@@ -1,0 +1,68 @@
+"""What `explain` and `session_provenance` answer, and the passes of a `session`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from daemon.wire.results import Actor, Producer, Result
+
+
+class SourceTold(Result, kw_only=True):
+    """What a memory was made from, or is supported by. `state`: live, forgotten, pruned, purged, unavailable or
+    not_found; `text` has at most 200 characters, and `cut` says that there are more."""
+
+    ref: str
+    state: str
+    text: str | None
+    cut: bool = False
+    purged_at: str | None = None
+
+
+class ProvenanceRow(Result, kw_only=True):
+    """A row of the provenance region. Of a client's note `pass` and the place in it are null."""
+
+    id: str
+    session: str | None
+    state: str
+    pass_: int | None = msgspec.field(name="pass")
+    fact_index: int | None
+    batch_count: int | None
+    turn_count: int
+    first_seq: int | None
+    last_seq: int | None
+    partition: str | None
+    at: str
+    source: str | None
+    content_hash_hi: int
+
+
+class ExplainResult(Result, kw_only=True):
+    """`how`: written, consolidated, imported or seeded."""
+
+    id: str
+    how: str
+    at: str
+    actor: Actor
+    producer: Producer | None
+    origin: str
+    session: str | None
+    turn: int | None
+    sources: list[SourceTold]
+    evidence: list[SourceTold]
+    quoted_from: list[str]
+    row: ProvenanceRow | None
+
+
+class SessionProvenanceResult(Result, kw_only=True):
+    derived: list[ProvenanceRow]
+    truncated: bool
+
+
+class PassTold(Result, kw_only=True):
+    """One pass of sleep over a session. `partial`: it has not ended."""
+
+    pass_: int = msgspec.field(name="pass")
+    facts: int
+    turns: int
+    at: str
+    partial: bool
