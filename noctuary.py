@@ -31,6 +31,7 @@ WINDOW = 512  # below the 1024 at which the daemon stops reading
 RECEIVE_BYTES = 1 << 18
 PATIENCE_S = 120.0  # how long a subscription tries to get its connection back
 WAIT_MIN_S, WAIT_MAX_S = 0.05, 2.0  # between two tries
+CONNECT_AGAIN_S = 0.02  # while as many wait to be accepted as may
 T = TypeVar("T")
 
 
@@ -323,6 +324,50 @@ def _tell(answer: _Answer, listening: Mapping[int, OnProgress]) -> None:
         raise _ListenerFailed(note.request, fault) from fault
 
 
+def _tries(path: str, timeout_s: float | None) -> Iterator[sockets.socket | None]:
+    """Connect: None while as many wait to be accepted as may, for whoever iterates to wait; the connection at last.
+
+    It doesn't block, and so a daemon that hangs costs no more than `timeout_s`. Raises OSError.
+    """
+    ends_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
+    stream = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+    try:
+        stream.setblocking(False)
+        while True:
+            try:
+                stream.connect(path)
+            except BlockingIOError as error:
+                if time.monotonic() >= ends_s:
+                    raise TimeoutError("the daemon takes no connection") from error
+                yield None
+            else:
+                break
+    except BaseException:
+        stream.close()
+        raise
+    yield stream
+
+
+def _connect(path: str, timeout_s: float | None, pause: Callable[[float], object] = time.sleep) -> sockets.socket:
+    """A connection that doesn't block. Raises OSError."""
+    tries = _tries(path, timeout_s)
+    while (stream := next(tries)) is None:
+        pause(CONNECT_AGAIN_S)
+    return stream
+
+
+async def _open(
+    path: str, timeout_s: float | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, sockets.socket]:
+    """The same for asyncio, which would take a connection that has to wait for one that is made."""
+    import asyncio
+
+    tries = _tries(path, timeout_s)
+    while (stream := next(tries)) is None:
+        await asyncio.sleep(CONNECT_AGAIN_S)
+    return *await asyncio.open_unix_connection(sock=stream, limit=LINE_BYTES + 1), stream
+
+
 class _Requests:
     """What both clients share: numbering, the tenant, the lines."""
 
@@ -378,21 +423,46 @@ class _Link(_Requests):
         self.timeout_s = timeout_s
         self._stream: sockets.socket | None = None
         self._sent = False  # of the requests under way: whether the daemon may have them
+        self._unsent = memoryview(b"")
+        self._under_way: set[int] = set()
+        self._sending = threading.Lock()  # for these two, and for what is sent: `cancel` comes from other threads
         self._rest = bytearray()
         self._listening: dict[int, OnProgress] = {}
         self._one_at_a_time = threading.RLock()
 
     def close(self) -> None:
         """Close the connection; the next call opens a new one."""
-        if self._stream is not None:
-            self._stream.close()
-        self._stream = None
+        with self._sending:
+            if self._stream is not None:
+                self._stream.close()
+            self._stream = None
+            self._unsent = memoryview(b"")
+            self._under_way.clear()
         self._rest.clear()
+
+    def cancel(self, request: int) -> bool:
+        """End a call that waits, from another thread or from its `on_progress`, whose notes say its number.
+
+        True when the daemon was told: then that call raises `Unavailable` with `data["cancelled"]`, unless its result
+        was on its way already. False when no call of that number waits for its answer.
+        """
+        line = self._line("cancel", {"request": request})[1]
+        with self._sending:
+            if self._stream is None or request not in self._under_way:
+                return False
+            if self._unsent:
+                self._unsent = memoryview(bytes(self._unsent) + line)
+                return True
+            try:
+                self._stream.send(line)  # so little goes as a whole or not at all
+            except OSError:
+                return False  # the daemon takes nothing now, or has gone
+        return True
 
     def call(self, method: str, params: Mapping[str, Any], kind: type[T], on_progress: OnProgress | None = None) -> T:
         """Any verb by name; the result is read as `kind` (`dict` for the plain JSON).
 
-        `on_progress` is called now and then with how far it is, by verbs that take long.
+        `on_progress` is called now and then with how far it is, by verbs that take long. It may `cancel` the call.
         """
         number, line = self._line(method, params if on_progress is None else {**params, "progress": True})
         if on_progress is None:
@@ -403,20 +473,23 @@ class _Link(_Requests):
         finally:
             del self._listening[number]
 
-    def subscription(
+    def subscribe(
         self,
         after: Place = None,
         *,
         level: str | None = None,
         types: Sequence[str] | None = None,
         store_wide: bool | None = None,
+        tenant: str | None = None,
         tenants: Sequence[str] | None = None,
     ) -> Subscription:
         """The records of the journal behind `after`, then each new one: to be iterated over. See `Subscription`."""
         wanted = {"level": level, "types": types, "store_wide": store_wide, "tenants": tenants}
-        found = Subscription(self.socket, self.tenant, after, _given(wanted), self.timeout_s)
+        found = Subscription(self.socket, tenant or self.tenant, after, _given(wanted), self.timeout_s)
         found._via = self._via
         return found
+
+    subscription = subscribe
 
     def call_many(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Any]:
         """Many calls without waiting in between. Answers in the order of the calls: each a result or
@@ -461,22 +534,17 @@ class _Link(_Requests):
 
     def _connected(self) -> sockets.socket:
         if self._stream is None:
-            stream = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
-            try:
-                stream.connect(self.socket)
-            except OSError:
-                stream.close()
-                raise
-            stream.setblocking(False)
-            self._stream = stream
+            self._stream = _connect(self.socket, self.timeout_s)
         return self._stream
 
     def _exchange(self, lines: dict[int, bytes], answers: dict[int, _Answer]) -> None:
         """Write and read at once, so that neither side waits for the other with full buffers."""
         greeting = self._greeting() if self._stream is None else b""
         stream = self._connected()
-        out = memoryview(greeting + b"".join(lines.values()))
         waiting = set(lines)
+        with self._sending:
+            self._unsent = memoryview(greeting + b"".join(lines.values()))
+            self._under_way = waiting
         poll = select.poll()
         poll.register(stream, select.POLLIN | select.POLLOUT)
         timeout_ms = None if self.timeout_s is None else self.timeout_s * 1000
@@ -486,10 +554,12 @@ class _Link(_Requests):
                 raise TimeoutError("no answer in time")
             events = ready[0][1]
             if events & select.POLLOUT and not events & select.POLLIN:
-                out = out[stream.send(out) :]
-                self._sent = True
-                if not out:
-                    poll.modify(stream, select.POLLIN)
+                with self._sending:
+                    self._unsent = self._unsent[stream.send(self._unsent) :]
+                    self._sent = True
+                    if not self._unsent:
+                        self._unsent = memoryview(b"")  # what was sent isn't kept
+                        poll.modify(stream, select.POLLIN)
             else:  # first what the daemon says: it may be why it closes
                 piece = stream.recv(RECEIVE_BYTES)
                 if not piece:
@@ -520,6 +590,8 @@ class _AsyncLink(_Requests):
     def __init__(self, socket: str | None = None, tenant: str | None = None, timeout_s: float | None = 60.0) -> None:
         super().__init__(socket, tenant)
         self.timeout_s = timeout_s
+        self._loop: asyncio.AbstractEventLoop | None = None  # all that follows belongs to it
+        self._stream: sockets.socket | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._waiting: dict[int, asyncio.Future[_Answer]] = {}
@@ -528,6 +600,11 @@ class _AsyncLink(_Requests):
 
     async def close(self) -> None:
         """Close the connection; the next call opens a new one."""
+        import asyncio
+
+        if self._loop is not asyncio.get_running_loop():
+            self._leave_loop()
+            return
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -549,20 +626,23 @@ class _AsyncLink(_Requests):
         finally:
             del self._listening[number]
 
-    def subscription(
+    def subscribe(
         self,
         after: Place = None,
         *,
         level: str | None = None,
         types: Sequence[str] | None = None,
         store_wide: bool | None = None,
+        tenant: str | None = None,
         tenants: Sequence[str] | None = None,
     ) -> AsyncSubscription:
-        """As `Client.subscription`, to be iterated over with `async for`."""
+        """As `Client.subscribe`, to be iterated over with `async for`."""
         wanted = {"level": level, "types": types, "store_wide": store_wide, "tenants": tenants}
-        found = AsyncSubscription(self.socket, self.tenant, after, _given(wanted), self.timeout_s)
+        found = AsyncSubscription(self.socket, tenant or self.tenant, after, _given(wanted), self.timeout_s)
         found._via = self._via
         return found
+
+    subscription = subscribe
 
     async def call_many(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Any]:
         """Many calls without waiting in between; as `Client.call_many`."""
@@ -588,10 +668,10 @@ class _AsyncLink(_Requests):
         for attempt in range(ATTEMPTS):
             try:
                 writer = await self._connected()
-                sent = True
                 future: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
                 self._waiting[number] = future
                 writer.write(line)
+                sent = sent or not writer.is_closing()  # a connection that is gone takes nothing
                 return await asyncio.wait_for(future, self.timeout_s)
             except _ListenerFailed as error:
                 raise error.fault from None
@@ -606,14 +686,30 @@ class _AsyncLink(_Requests):
     async def _connected(self) -> asyncio.StreamWriter:
         import asyncio
 
-        self._lock = self._lock or asyncio.Lock()
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._leave_loop()
+            self._loop, self._lock = loop, asyncio.Lock()
+        assert self._lock is not None
         async with self._lock:
             if self._writer is None:
-                reader, writer = await asyncio.open_unix_connection(self.socket, limit=LINE_BYTES + 1)
+                reader, writer, self._stream = await _open(self.socket, self.timeout_s)
                 self._writer = writer
                 writer.write(self._greeting())
                 self._task = asyncio.create_task(self._listen(reader, writer))
             return self._writer
+
+    def _leave_loop(self) -> None:
+        """The connection was another loop's, and is of no use in this one."""
+        loop, writer, stream = self._loop, self._writer, self._stream
+        self._loop = self._writer = self._stream = self._task = None
+        self._waiting.clear()
+        if loop is None or writer is None or stream is None:
+            return
+        if loop.is_closed():
+            stream.close()
+        else:
+            loop.call_soon_threadsafe(writer.close)
 
     async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         fault: Exception = ConnectionResetError("the daemon closed the connection")
@@ -631,10 +727,12 @@ class _AsyncLink(_Requests):
                     future.set_result(answer)
         except (OSError, ValueError) as error:
             fault = ConnectionResetError(str(error))
-        writer.close()
-        if self._writer is writer:
-            self._writer = None
-            self._fail(fault)
+        finally:
+            with suppress(RuntimeError):  # its loop was closed, and nobody waits in it
+                writer.close()
+                if self._writer is writer:
+                    self._writer = None
+                    self._fail(fault)
 
     def _note(self, answer: _Answer) -> None:
         """A fault of a listener is its call's, not that of the others on this connection."""
@@ -667,6 +765,8 @@ class _Following(_Requests):
         super().__init__(socket, tenant)
         self.timeout_s = timeout_s
         self.patience_s = PATIENCE_S
+        self.on_change: Callable[[Exception | None], None] | None = None
+        """Called with what broke the connection, before it waits for the daemon; with None when it follows (again)."""
         self.place: dict[str, Any] | None = None if after is None else place_of(after)
         self._wanted = dict(wanted)
         self._request = 0
@@ -698,6 +798,8 @@ class _Following(_Requests):
             head = _unwrap(answer, SubscribeResult).head
             self.place = {"store": head.store, **(self.place or place_of(head))}
             self._began, self._lost_at, self._wait_s = True, None, WAIT_MIN_S
+            if self.on_change is not None:
+                self.on_change(None)
 
     def _notified(self, answer: _Answer) -> Frame | Mark | None:
         if answer.method == "record":
@@ -720,11 +822,13 @@ class _Following(_Requests):
         """How long to wait before the next try to go on. Raises what is no use to wait out."""
         passing = isinstance(error, OSError | Unavailable | Overloaded)
         now = time.monotonic()
-        self._lost_at = now if self._lost_at is None else self._lost_at
+        newly, self._lost_at = self._lost_at is None, now if self._lost_at is None else self._lost_at
         if not passing or not self._began or now - self._lost_at > self.patience_s:
             if isinstance(error, OSError):
                 raise self._lost(error, (), False) from error
             raise error
+        if newly and self.on_change is not None:
+            self.on_change(error)
         self._wait_s, wait_s = min(2 * self._wait_s, WAIT_MAX_S), self._wait_s
         return wait_s
 
@@ -751,6 +855,7 @@ class Subscription(_Following):
         self._rest = bytearray()
         self._lines: deque[bytes] = deque()
         self._told_to_close = threading.Event()
+        self._iterating = threading.Lock()
 
     def __enter__(self) -> Subscription:
         return self
@@ -765,11 +870,28 @@ class Subscription(_Following):
         if stream is not None:
             with suppress(OSError):
                 stream.shutdown(sockets.SHUT_RDWR)
+        self._disconnect_unless_iterated()
+
+    def _disconnect_unless_iterated(self) -> None:
+        """Whoever waits for an item finds the connection shut down, and closes it."""
+        if self._iterating.acquire(blocking=False):
+            try:
+                self._disconnect()
+            finally:
+                self._iterating.release()
 
     def __iter__(self) -> Iterator[Frame | Mark]:
         return self
 
     def __next__(self) -> Frame | Mark:
+        try:
+            with self._iterating:
+                return self._next_item()
+        finally:
+            if self._told_to_close.is_set():
+                self._disconnect_unless_iterated()
+
+    def _next_item(self) -> Frame | Mark:
         while not self._told_to_close.is_set():
             try:
                 item = self._item(self._next_line())
@@ -781,7 +903,6 @@ class Subscription(_Following):
             else:
                 if item is not None:
                     return item
-        self._disconnect()
         raise StopIteration
 
     def _next_line(self) -> bytes:
@@ -800,15 +921,18 @@ class Subscription(_Following):
         return self._lines.popleft()
 
     def _connect(self) -> None:
-        stream = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+        stream = _connect(self.socket, self.timeout_s, self._pause)
         try:
             stream.settimeout(self.timeout_s)
-            stream.connect(self.socket)
             stream.sendall(self._beginning())
         except BaseException:
             stream.close()
             raise
         self._stream = stream
+
+    def _pause(self, seconds: float) -> None:
+        if self._told_to_close.wait(seconds):
+            raise ConnectionAbortedError("closed")
 
     def _disconnect(self) -> None:
         if self._stream is not None:
@@ -867,10 +991,9 @@ class AsyncSubscription(_Following):
         raise StopAsyncIteration
 
     async def _next_line(self) -> bytes:
-        import asyncio
 
         if self._reader is None:
-            self._reader, self._writer = await asyncio.open_unix_connection(self.socket, limit=LINE_BYTES + 1)
+            self._reader, self._writer, _ = await _open(self.socket, self.timeout_s)
             self._writer.write(self._beginning())
         line = await self._reader.readline()
         if not line.endswith(b"\n"):
@@ -1351,13 +1474,16 @@ class Revision(Result, kw_only=True):
 
 
 class HistoryEvent(Result, kw_only=True):
-    """One record about a memory. Of one that can't be read only its number is told; its type is `damaged`."""
+    """One record that touches a memory. `about` is the memory that it speaks of: another one when that is a source
+    that was forgotten, say, and flags this memory. Of a record that can't be read only its number is told; its type is
+    `damaged`."""
 
     seq: int
     at: str | None
     type: str
     version: int
     actor: Actor | None
+    about: str | None = None
 
 
 class NumberChange(Result, kw_only=True):
@@ -1468,7 +1594,7 @@ class BackupPart(Result, kw_only=True):
 
 
 class BackupResult(Result, kw_only=True):
-    """The manifest, as it lies in the directory."""
+    """The manifest, as it lies in the directory. `leftover`: files of before that could not be removed."""
 
     backup: int
     store: str
@@ -1476,6 +1602,7 @@ class BackupResult(Result, kw_only=True):
     version: str
     journal: BackupPart | None
     vault: BackupPart | None
+    leftover: list[str] | None = None
 
 
 class MetricsResult(Result, kw_only=True):
@@ -1636,7 +1763,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         via: str | None = None,
     ) -> HelloResult:
@@ -1645,7 +1771,6 @@ class Client(_Link):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "via": via,
             }
@@ -1658,7 +1783,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
     ) -> DescribeResult:
         """The JSON Schema of a verb's parameters and result."""
@@ -1667,7 +1791,6 @@ class Client(_Link):
                 "verb": verb,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
             }
         )
@@ -1711,7 +1834,6 @@ class Client(_Link):
         idempotency_key: str | None = None,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
     ) -> RememberResult:
         """Write one memory. Turns may leave `origin` to the role."""
         params = _given(
@@ -1751,7 +1873,6 @@ class Client(_Link):
                 "idempotency_key": idempotency_key,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
             }
         )
         return self.call("remember", params, RememberResult)
@@ -1762,7 +1883,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         atomic: bool | None = None,
     ) -> RememberManyResult:
@@ -1772,7 +1892,6 @@ class Client(_Link):
                 "items": items,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "atomic": atomic,
             }
@@ -1785,7 +1904,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         include: Sequence[str] | None = None,
         as_known_at: str | None = None,
@@ -1796,7 +1914,6 @@ class Client(_Link):
                 "ids": ids,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "include": include,
                 "as_known_at": as_known_at,
@@ -1810,7 +1927,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         note: str | None = None,
     ) -> ForgetResult:
@@ -1820,7 +1936,6 @@ class Client(_Link):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "note": note,
             }
@@ -1833,7 +1948,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         evidence: Sequence[Mapping[str, Any] | str] | None = None,
         amount: float | None = None,
@@ -1845,7 +1959,6 @@ class Client(_Link):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "evidence": evidence,
                 "amount": amount,
@@ -1860,7 +1973,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         evidence: Sequence[Mapping[str, Any] | str] | None = None,
         note: str | None = None,
@@ -1871,7 +1983,6 @@ class Client(_Link):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "evidence": evidence,
                 "note": note,
@@ -1885,7 +1996,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         evidence: Sequence[Mapping[str, Any] | str] | None = None,
         amount: float | None = None,
@@ -1897,7 +2007,6 @@ class Client(_Link):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "evidence": evidence,
                 "amount": amount,
@@ -1912,7 +2021,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         evidence: Sequence[Mapping[str, Any] | str] | None = None,
         amount: float | None = None,
@@ -1924,7 +2032,6 @@ class Client(_Link):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "evidence": evidence,
                 "amount": amount,
@@ -1939,7 +2046,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         evidence: Sequence[Mapping[str, Any] | str] | None = None,
         amount: float | None = None,
@@ -1951,7 +2057,6 @@ class Client(_Link):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "evidence": evidence,
                 "amount": amount,
@@ -1967,7 +2072,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         on: bool | None = None,
         note: str | None = None,
@@ -1979,7 +2083,6 @@ class Client(_Link):
                 "mark": mark,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "on": on,
                 "note": note,
@@ -1995,7 +2098,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
     ) -> RelateResult:
         """It extends another memory, or contradicts it."""
@@ -2006,7 +2108,6 @@ class Client(_Link):
                 "type": type,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
             }
         )
@@ -2018,7 +2119,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         disposition: str | None = None,
         text: str | None = None,
@@ -2031,7 +2131,6 @@ class Client(_Link):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "disposition": disposition,
                 "text": text,
@@ -2048,7 +2147,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         project: str | None = None,
         subject: str | None = None,
@@ -2062,7 +2160,6 @@ class Client(_Link):
                 "key": key,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "project": project,
                 "subject": subject,
@@ -2078,7 +2175,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         at: str | None = None,
     ) -> SessionCloseResult:
@@ -2088,7 +2184,6 @@ class Client(_Link):
                 "session": session,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "at": at,
             }
@@ -2100,7 +2195,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
@@ -2112,7 +2206,6 @@ class Client(_Link):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "limit": limit,
                 "cursor": cursor,
@@ -2128,7 +2221,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
@@ -2140,7 +2232,6 @@ class Client(_Link):
                 "session": session,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "limit": limit,
                 "cursor": cursor,
@@ -2155,7 +2246,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         direction: str | None = None,
         depth: int | None = None,
@@ -2166,7 +2256,6 @@ class Client(_Link):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "direction": direction,
                 "depth": depth,
@@ -2180,7 +2269,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
     ) -> ExplainResult:
         """How a memory came to be, from what, and its row in the provenance region."""
@@ -2189,7 +2277,6 @@ class Client(_Link):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
             }
         )
@@ -2201,7 +2288,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         include_clients: bool | None = None,
     ) -> SessionProvenanceResult:
@@ -2211,7 +2297,6 @@ class Client(_Link):
                 "session": session,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "include_clients": include_clients,
             }
@@ -2223,7 +2308,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
@@ -2235,7 +2319,6 @@ class Client(_Link):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "limit": limit,
                 "cursor": cursor,
@@ -2250,7 +2333,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         state: str | None = None,
         enforce: bool | None = None,
@@ -2260,7 +2342,6 @@ class Client(_Link):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "state": state,
                 "enforce": enforce,
@@ -2273,19 +2354,18 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         from_seq: int | None = None,
         to_seq: int | None = None,
         rebuild: bool | None = None,
         against: Sequence[Mapping[str, Any]] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> AuditResult:
         """Check the journal, compare heads, rebuild and compare the projections."""
         params = _given(
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "from_seq": from_seq,
                 "to_seq": to_seq,
@@ -2293,7 +2373,7 @@ class Client(_Link):
                 "against": against,
             }
         )
-        return self.call("audit", params, AuditResult)
+        return self.call("audit", params, AuditResult, on_progress)
 
     def history(
         self,
@@ -2301,7 +2381,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
     ) -> HistoryResult:
         """How a memory became what it is: versions, records, numbers."""
@@ -2310,7 +2389,6 @@ class Client(_Link):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
             }
         )
@@ -2321,7 +2399,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
@@ -2334,13 +2411,13 @@ class Client(_Link):
         actor: int | str | None = None,
         level: str | None = None,
         store_wide: bool | None = None,
+        on_progress: OnProgress | None = None,
     ) -> RecordsResult:
         """Records of the journal as frames, page by page."""
         params = _given(
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "limit": limit,
                 "cursor": cursor,
@@ -2355,72 +2432,25 @@ class Client(_Link):
                 "store_wide": store_wide,
             }
         )
-        return self.call("records", params, RecordsResult)
-
-    def subscribe(
-        self,
-        *,
-        tenant: str | None = None,
-        correlation: str | None = None,
-        progress: bool | None = None,
-        tenants: Sequence[str] | None = None,
-        after: Mapping[str, Any] | None = None,
-        level: str | None = None,
-        types: Sequence[str] | None = None,
-        store_wide: bool | None = None,
-    ) -> SubscribeResult:
-        """Begin a subscription; `subscription` iterates over it."""
-        params = _given(
-            {
-                "tenant": tenant,
-                "correlation": correlation,
-                "progress": progress,
-                "tenants": tenants,
-                "after": after,
-                "level": level,
-                "types": types,
-                "store_wide": store_wide,
-            }
-        )
-        return self.call("subscribe", params, SubscribeResult)
-
-    def cancel(
-        self,
-        request: int | str,
-        *,
-        tenant: str | None = None,
-        correlation: str | None = None,
-        progress: bool | None = None,
-    ) -> CancelResult:
-        """End a long request or a subscription of this connection."""
-        params = _given(
-            {
-                "request": request,
-                "tenant": tenant,
-                "correlation": correlation,
-                "progress": progress,
-            }
-        )
-        return self.call("cancel", params, CancelResult)
+        return self.call("records", params, RecordsResult, on_progress)
 
     def rebuild(
         self,
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         what: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> RebuildResult:
         """Fold one or all projections anew beside the ones that serve."""
         params = _given(
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "what": what,
             }
         )
-        return self.call("rebuild", params, RebuildResult)
+        return self.call("rebuild", params, RebuildResult, on_progress)
 
     def backup(
         self,
@@ -2428,8 +2458,8 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         parts: Sequence[str] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> BackupResult:
         """Write a backup into a directory of the daemon's host; its manifest."""
         params = _given(
@@ -2437,18 +2467,16 @@ class Client(_Link):
                 "dir": dir,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "parts": parts,
             }
         )
-        return self.call("backup", params, BackupResult)
+        return self.call("backup", params, BackupResult, on_progress)
 
     def metrics(
         self,
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
     ) -> MetricsResult:
         """Counts and durations in the text form of Prometheus."""
@@ -2456,7 +2484,6 @@ class Client(_Link):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
             }
         )
@@ -2467,7 +2494,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
     ) -> HeadResult:
         """The newest record's address and chain value."""
@@ -2475,7 +2501,6 @@ class Client(_Link):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
             }
         )
@@ -2486,7 +2511,6 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
     ) -> StatusResult:
         """Health, recovery, disk and load of the daemon."""
@@ -2494,7 +2518,6 @@ class Client(_Link):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
             }
         )
@@ -2505,19 +2528,18 @@ class Client(_Link):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
         sel: Mapping[str, Any] | None = None,
         full: bool | None = None,
+        on_progress: OnProgress | None = None,
     ) -> ListResult:
         """Memories by a selection, newest state, page by page."""
         params = _given(
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "limit": limit,
                 "cursor": cursor,
@@ -2525,7 +2547,7 @@ class Client(_Link):
                 "full": full,
             }
         )
-        return self.call("list", params, ListResult)
+        return self.call("list", params, ListResult, on_progress)
 
 
 class AsyncClient(_AsyncLink):
@@ -2542,7 +2564,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         via: str | None = None,
     ) -> HelloResult:
@@ -2551,7 +2572,6 @@ class AsyncClient(_AsyncLink):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "via": via,
             }
@@ -2564,7 +2584,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
     ) -> DescribeResult:
         """The JSON Schema of a verb's parameters and result."""
@@ -2573,7 +2592,6 @@ class AsyncClient(_AsyncLink):
                 "verb": verb,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
             }
         )
@@ -2617,7 +2635,6 @@ class AsyncClient(_AsyncLink):
         idempotency_key: str | None = None,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
     ) -> RememberResult:
         """Write one memory. Turns may leave `origin` to the role."""
         params = _given(
@@ -2657,7 +2674,6 @@ class AsyncClient(_AsyncLink):
                 "idempotency_key": idempotency_key,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
             }
         )
         return await self.call("remember", params, RememberResult)
@@ -2668,7 +2684,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         atomic: bool | None = None,
     ) -> RememberManyResult:
@@ -2678,7 +2693,6 @@ class AsyncClient(_AsyncLink):
                 "items": items,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "atomic": atomic,
             }
@@ -2691,7 +2705,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         include: Sequence[str] | None = None,
         as_known_at: str | None = None,
@@ -2702,7 +2715,6 @@ class AsyncClient(_AsyncLink):
                 "ids": ids,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "include": include,
                 "as_known_at": as_known_at,
@@ -2716,7 +2728,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         note: str | None = None,
     ) -> ForgetResult:
@@ -2726,7 +2737,6 @@ class AsyncClient(_AsyncLink):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "note": note,
             }
@@ -2739,7 +2749,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         evidence: Sequence[Mapping[str, Any] | str] | None = None,
         amount: float | None = None,
@@ -2751,7 +2760,6 @@ class AsyncClient(_AsyncLink):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "evidence": evidence,
                 "amount": amount,
@@ -2766,7 +2774,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         evidence: Sequence[Mapping[str, Any] | str] | None = None,
         note: str | None = None,
@@ -2777,7 +2784,6 @@ class AsyncClient(_AsyncLink):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "evidence": evidence,
                 "note": note,
@@ -2791,7 +2797,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         evidence: Sequence[Mapping[str, Any] | str] | None = None,
         amount: float | None = None,
@@ -2803,7 +2808,6 @@ class AsyncClient(_AsyncLink):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "evidence": evidence,
                 "amount": amount,
@@ -2818,7 +2822,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         evidence: Sequence[Mapping[str, Any] | str] | None = None,
         amount: float | None = None,
@@ -2830,7 +2833,6 @@ class AsyncClient(_AsyncLink):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "evidence": evidence,
                 "amount": amount,
@@ -2845,7 +2847,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         evidence: Sequence[Mapping[str, Any] | str] | None = None,
         amount: float | None = None,
@@ -2857,7 +2858,6 @@ class AsyncClient(_AsyncLink):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "evidence": evidence,
                 "amount": amount,
@@ -2873,7 +2873,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         on: bool | None = None,
         note: str | None = None,
@@ -2885,7 +2884,6 @@ class AsyncClient(_AsyncLink):
                 "mark": mark,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "on": on,
                 "note": note,
@@ -2901,7 +2899,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
     ) -> RelateResult:
         """It extends another memory, or contradicts it."""
@@ -2912,7 +2909,6 @@ class AsyncClient(_AsyncLink):
                 "type": type,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
             }
         )
@@ -2924,7 +2920,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         disposition: str | None = None,
         text: str | None = None,
@@ -2937,7 +2932,6 @@ class AsyncClient(_AsyncLink):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "disposition": disposition,
                 "text": text,
@@ -2954,7 +2948,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         project: str | None = None,
         subject: str | None = None,
@@ -2968,7 +2961,6 @@ class AsyncClient(_AsyncLink):
                 "key": key,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "project": project,
                 "subject": subject,
@@ -2984,7 +2976,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         at: str | None = None,
     ) -> SessionCloseResult:
@@ -2994,7 +2985,6 @@ class AsyncClient(_AsyncLink):
                 "session": session,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "at": at,
             }
@@ -3006,7 +2996,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
@@ -3018,7 +3007,6 @@ class AsyncClient(_AsyncLink):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "limit": limit,
                 "cursor": cursor,
@@ -3034,7 +3022,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
@@ -3046,7 +3033,6 @@ class AsyncClient(_AsyncLink):
                 "session": session,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "limit": limit,
                 "cursor": cursor,
@@ -3061,7 +3047,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         direction: str | None = None,
         depth: int | None = None,
@@ -3072,7 +3057,6 @@ class AsyncClient(_AsyncLink):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "direction": direction,
                 "depth": depth,
@@ -3086,7 +3070,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
     ) -> ExplainResult:
         """How a memory came to be, from what, and its row in the provenance region."""
@@ -3095,7 +3078,6 @@ class AsyncClient(_AsyncLink):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
             }
         )
@@ -3107,7 +3089,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         include_clients: bool | None = None,
     ) -> SessionProvenanceResult:
@@ -3117,7 +3098,6 @@ class AsyncClient(_AsyncLink):
                 "session": session,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "include_clients": include_clients,
             }
@@ -3129,7 +3109,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
@@ -3141,7 +3120,6 @@ class AsyncClient(_AsyncLink):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "limit": limit,
                 "cursor": cursor,
@@ -3156,7 +3134,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         idempotency_key: str | None = None,
         state: str | None = None,
         enforce: bool | None = None,
@@ -3166,7 +3143,6 @@ class AsyncClient(_AsyncLink):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "idempotency_key": idempotency_key,
                 "state": state,
                 "enforce": enforce,
@@ -3179,19 +3155,18 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         from_seq: int | None = None,
         to_seq: int | None = None,
         rebuild: bool | None = None,
         against: Sequence[Mapping[str, Any]] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> AuditResult:
         """Check the journal, compare heads, rebuild and compare the projections."""
         params = _given(
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "from_seq": from_seq,
                 "to_seq": to_seq,
@@ -3199,7 +3174,7 @@ class AsyncClient(_AsyncLink):
                 "against": against,
             }
         )
-        return await self.call("audit", params, AuditResult)
+        return await self.call("audit", params, AuditResult, on_progress)
 
     async def history(
         self,
@@ -3207,7 +3182,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
     ) -> HistoryResult:
         """How a memory became what it is: versions, records, numbers."""
@@ -3216,7 +3190,6 @@ class AsyncClient(_AsyncLink):
                 "id": id,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
             }
         )
@@ -3227,7 +3200,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
@@ -3240,13 +3212,13 @@ class AsyncClient(_AsyncLink):
         actor: int | str | None = None,
         level: str | None = None,
         store_wide: bool | None = None,
+        on_progress: OnProgress | None = None,
     ) -> RecordsResult:
         """Records of the journal as frames, page by page."""
         params = _given(
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "limit": limit,
                 "cursor": cursor,
@@ -3261,34 +3233,7 @@ class AsyncClient(_AsyncLink):
                 "store_wide": store_wide,
             }
         )
-        return await self.call("records", params, RecordsResult)
-
-    async def subscribe(
-        self,
-        *,
-        tenant: str | None = None,
-        correlation: str | None = None,
-        progress: bool | None = None,
-        tenants: Sequence[str] | None = None,
-        after: Mapping[str, Any] | None = None,
-        level: str | None = None,
-        types: Sequence[str] | None = None,
-        store_wide: bool | None = None,
-    ) -> SubscribeResult:
-        """Begin a subscription; `subscription` iterates over it."""
-        params = _given(
-            {
-                "tenant": tenant,
-                "correlation": correlation,
-                "progress": progress,
-                "tenants": tenants,
-                "after": after,
-                "level": level,
-                "types": types,
-                "store_wide": store_wide,
-            }
-        )
-        return await self.call("subscribe", params, SubscribeResult)
+        return await self.call("records", params, RecordsResult, on_progress)
 
     async def cancel(
         self,
@@ -3296,15 +3241,13 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
     ) -> CancelResult:
-        """End a long request or a subscription of this connection."""
+        """End a call that waits for its answer, by the number that its progress notes say."""
         params = _given(
             {
                 "request": request,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
             }
         )
         return await self.call("cancel", params, CancelResult)
@@ -3314,19 +3257,18 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         what: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> RebuildResult:
         """Fold one or all projections anew beside the ones that serve."""
         params = _given(
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "what": what,
             }
         )
-        return await self.call("rebuild", params, RebuildResult)
+        return await self.call("rebuild", params, RebuildResult, on_progress)
 
     async def backup(
         self,
@@ -3334,8 +3276,8 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         parts: Sequence[str] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> BackupResult:
         """Write a backup into a directory of the daemon's host; its manifest."""
         params = _given(
@@ -3343,18 +3285,16 @@ class AsyncClient(_AsyncLink):
                 "dir": dir,
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "parts": parts,
             }
         )
-        return await self.call("backup", params, BackupResult)
+        return await self.call("backup", params, BackupResult, on_progress)
 
     async def metrics(
         self,
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
     ) -> MetricsResult:
         """Counts and durations in the text form of Prometheus."""
@@ -3362,7 +3302,6 @@ class AsyncClient(_AsyncLink):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
             }
         )
@@ -3373,7 +3312,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
     ) -> HeadResult:
         """The newest record's address and chain value."""
@@ -3381,7 +3319,6 @@ class AsyncClient(_AsyncLink):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
             }
         )
@@ -3392,7 +3329,6 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
     ) -> StatusResult:
         """Health, recovery, disk and load of the daemon."""
@@ -3400,7 +3336,6 @@ class AsyncClient(_AsyncLink):
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
             }
         )
@@ -3411,19 +3346,18 @@ class AsyncClient(_AsyncLink):
         *,
         tenant: str | None = None,
         correlation: str | None = None,
-        progress: bool | None = None,
         tenants: Sequence[str] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
         sel: Mapping[str, Any] | None = None,
         full: bool | None = None,
+        on_progress: OnProgress | None = None,
     ) -> ListResult:
         """Memories by a selection, newest state, page by page."""
         params = _given(
             {
                 "tenant": tenant,
                 "correlation": correlation,
-                "progress": progress,
                 "tenants": tenants,
                 "limit": limit,
                 "cursor": cursor,
@@ -3431,4 +3365,4 @@ class AsyncClient(_AsyncLink):
                 "full": full,
             }
         )
-        return await self.call("list", params, ListResult)
+        return await self.call("list", params, ListResult, on_progress)

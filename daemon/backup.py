@@ -16,13 +16,13 @@ from daemon.prepare import UNSET
 from daemon.refusal import Reason, Refused
 from daemon.wire import exchange_results as r
 from daemon.wire.times import format_ms
-from journal.backup import NoRoomThere, Place, Source, back_up
+from journal.backup import NoRoomThere, Place, Source, Written, back_up
 from journal.destination import OccupiedDirectory
 from journal.errors import CannotCreate, DamagedStore, NoctuaryFault
 from journal.events import Opened
-from journal.manifest import PARTS, Manifest
+from journal.manifest import PARTS
 from journal.store import Store
-from journal.verify import WalkStopped
+from journal.verify import Finding, WalkStopped
 
 if TYPE_CHECKING:
     from daemon.service import Service
@@ -33,16 +33,21 @@ log = structlog.get_logger("backup")
 
 
 def backup(service: Service, params: Any, asking: Asking) -> r.BackupResult:
-    """Write the parts asked for into the directory; its manifest. Raises Refused."""
+    """Write the parts asked for into the directory; its manifest, and what could not be removed. Raises Refused."""
     try:
-        manifest = back_up(_source(service, asking), params.dir, PARTS if params.parts is UNSET else params.parts)
+        written = back_up(_source(service, asking), params.dir, PARTS if params.parts is UNSET else params.parts)
     except WalkStopped:
         asking.check()
         raise
     except (NoctuaryFault, OSError, lmdb.Error) as error:
+        if isinstance(error, DamagedStore) and error.what.startswith("journal"):
+            service.store.note(Finding("record_damaged", error.seq, f"{error.what}: {error.found}", error.action))
         raise _refusal(error) from error
-    _log(manifest)
-    return msgspec.convert(msgspec.to_builtins(manifest), r.BackupResult)
+    _log(written)
+    answer = msgspec.convert(msgspec.to_builtins(written.manifest), r.BackupResult)
+    if written.leftover:
+        answer.leftover = list(written.leftover)
+    return answer
 
 
 def _source(service: Service, asking: Asking) -> Source:
@@ -95,8 +100,11 @@ def _errno_name(error: BaseException) -> str | None:
     return None
 
 
-def _log(manifest: Manifest) -> None:
+def _log(written: Written) -> None:
     for what in PARTS:
-        part = manifest.part(what)
+        part = written.manifest.part(what)
         if part is not None:
             log.info("backup", what=what, epoch=part.epoch, seq=part.seq, bytes=part.file.bytes)
+    if written.why is not None:
+        why = _errno_name(written.why)
+        log.warning("backup_leftover", what=written.leftover, error_class=type(written.why).__name__, why=why)

@@ -306,7 +306,7 @@ class Connection(asyncio.Protocol):
             if not self._host.admit(size_bytes := len(line) + REQUEST_OVERHEAD_BYTES):
                 raise Refused(Reason.OVERLOADED, "too many requests are in flight", retry_after_ms=100)
         except Rejected as rejected:
-            self._host.counts.refuse(verb, rejected.refused.reason)
+            self._host.counts.refuse(rejected.verb or verb, rejected.refused.reason)
             self._out.append(encode_answer(rejected.id, rejected.refused))
         except Refused as refused:
             self._host.counts.refuse(verb, refused.reason)

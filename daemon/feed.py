@@ -8,6 +8,7 @@ closed before anything is handed on. Parts are unsealed when they are read: what
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from daemon import limits
@@ -21,9 +22,8 @@ from daemon.wire.exchange_results import SubscribeResult
 from daemon.wire.verbs import VERBS
 from journal.codes import CallerRole
 from journal.errors import DamagedRecord
-from journal.events import Restored
-from journal.frames import TAG_OF_WORD, TYPE_OF_TAG, FrameMaker, Level, Row, encode_frame, rows_between
-from journal.record import Head, decode_value, split_value
+from journal.frames import TAG_OF_WORD, FrameMaker, Level, Row, encode_frame, place_behind, rows_between
+from journal.record import Head, split_value
 
 if TYPE_CHECKING:
     from daemon.service import Service
@@ -32,8 +32,6 @@ CHUNK_BYTES = 128 * 1024
 CHUNK_RECORDS = 1024
 FRAME_BYTES = limits.LINE_BYTES - 1024
 """Of a frame, so that the line around it can be carried."""
-LOOKED_AT_ONCE = 4096
-_RESTORED_TAG = next(tag for tag, event in TYPE_OF_TAG.items() if event is Restored)
 
 
 class Wanted(NamedTuple):
@@ -61,11 +59,8 @@ class Feed:
         self.wanted = wanted
         self.start = start
         self.result = SubscribeResult(head=head_result(service.store, service.store.log.head()))
-        self._maker = FrameMaker(service.store.log, service.store.vault, service.store.sealer, self._tenant_name)
-
-    def _tenant_name(self, number: int) -> str | None:
-        row = self._service.names.tenants.get(number)
-        return None if row is None else row.name
+        name = partial(_tenant_name, service)  # no method of ours: in a cycle both would stay until a collection
+        self._maker = FrameMaker(service.store.log, service.store.vault, service.store.sealer, name)
 
     def check_rights(self, caller: Caller) -> None:
         """Whether `caller` may (still) follow this. Raises Refused."""
@@ -94,7 +89,7 @@ class Feed:
             return Chunk(frames, place, refused)
         except Exception as error:
             note_damage(self._service.store, self._service.projections, error)
-            return Chunk(frames, place, refusal_of("subscribe", error))
+            return Chunk(frames, place, behind_damage(self._service, "subscribe", error))
         return Chunk(frames, place)
 
     def _frames(self, place: Head) -> Iterator[tuple[Head, bytes | None]]:
@@ -134,6 +129,11 @@ class Feed:
         return frame
 
 
+def _tenant_name(service: Service, number: int) -> str | None:
+    row = service.names.tenants.get(number)
+    return None if row is None else row.name
+
+
 def subscribe(service: Service, params: Any, caller: Caller, tenants: tuple[str, ...], asking: Asking) -> Feed:
     """Where and what to follow. Raises Refused."""
     if params.store_wide and (params.tenants is not UNSET or params.tenant is not UNSET):
@@ -147,13 +147,22 @@ def subscribe(service: Service, params: Any, caller: Caller, tenants: tuple[str,
     return feed
 
 
+def behind_damage(service: Service, verb: str, error: Exception) -> Refused:
+    """What is told of a damaged record: also from where one can go on, as `current`."""
+    refused = refusal_of(verb, error)
+    found = place_behind(service.store.log, error.seq) if isinstance(error, DamagedRecord) and error.seq else None
+    if found is not None:
+        refused.data["current"] = _told(service.store.store_id, found)
+    return refused
+
+
 def _place(service: Service, after: Any, head: Head, asking: Asking) -> Head:
     """The place that `after` names in this journal. Raises Refused, as `conflict` when there is none."""
     store = service.store
     if after.store not in (UNSET, store.store_id.hex()):
         raise _not_here(service, head, after, "the place is one of another store")
     if after.epoch != head.epoch:
-        older = {"forked_from": _fork(service, after.epoch, asking)} if after.epoch < head.epoch else {}
+        older = {"forked_from": _fork(service, after.epoch, asking)} if 0 < after.epoch < head.epoch else {}
         raise _not_here(service, head, after, "the place is one of another epoch", **older)
     if after.seq > head.seq:
         raise _not_here(service, head, after, "the place is behind the end of this journal")
@@ -183,17 +192,7 @@ def _told(store_id: bytes, place: Head) -> dict[str, Any]:
 
 def _fork(service: Service, epoch: int, asking: Asking) -> dict[str, Any] | None:
     """Up to where this journal is that of `epoch`: what the first restore to a later one continued from."""
-    log = service.store.log
-    seq = 1 if log.source is None else log.source.seq + 1  # before it: restores of another store
-    last = log.head().seq
-    while seq <= last:
-        with log.env.read() as txn:
-            for row in rows_between(log, txn, seq, min(last, seq + LOOKED_AT_ONCE - 1)):
-                if row.outline().tag != _RESTORED_TAG:
-                    continue
-                event = decode_value(row.seq, row.value).event
-                if isinstance(event, Restored) and event.from_epoch <= epoch < event.epoch:
-                    return _told(event.from_store, Head(event.from_epoch, event.from_seq, event.from_chain))
-        seq += LOOKED_AT_ONCE
-        asking.step("places", min(seq, last), last)
+    for event in service.forks.all(asking):
+        if event.from_epoch <= epoch < event.epoch:
+            return _told(event.from_store, Head(event.from_epoch, event.from_seq, event.from_chain))
     return None

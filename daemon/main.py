@@ -191,6 +191,7 @@ class Daemon:
 
     async def _until_stopped(self, service: Service) -> None:
         noted = measured = time.monotonic()
+        read_only = False
         while not self._stop.is_set() and service.writer.failed is None:
             if time.monotonic() - noted >= HEAD_EVERY_S:
                 noted = time.monotonic()
@@ -198,8 +199,11 @@ class Daemon:
                 freed = service.store.env.check_readers() + service.projections.env.check_readers()
                 self._counts.free_readers(freed)
             if time.monotonic() - measured >= SPACE_EVERY_S:
-                await asyncio.to_thread(service.space.watch)  # the reserve's fsync is not for this thread
+                space = await asyncio.to_thread(service.space.watch)  # the reserve's fsync is not for this thread
                 measured = time.monotonic()
+                if read_only is space.enough:
+                    read_only = not space.enough
+                    log.warning("read_only" if read_only else "writable_again", bytes=space.free_bytes)
             try:
                 await asyncio.wait_for(self._stop.wait(), WATCH_S)
             except TimeoutError:

@@ -27,6 +27,9 @@ import structlog
 STATUS_EVERY_S = 10.0
 """How often a sentence is told in which nothing but a count is new."""
 EXTEND_S = 30.0
+WATCHDOG_MIN_S, WATCHDOG_MAX_S = 0.01, 365 * 86_400.0
+"""More often would be all that is done; and a number without end is no time."""
+WATCHDOG_DIGITS = 20
 
 log = structlog.get_logger("notifying")
 
@@ -102,4 +105,10 @@ def _watchdog_s(environ: Mapping[str, str]) -> float | None:
     if environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
     given = environ.get("WATCHDOG_USEC", "")
-    return int(given) / 1_000_000 if given.isascii() and given.isdecimal() and int(given) else None
+    if not given:
+        return None
+    usec = int(given) if given.isascii() and given.isdecimal() and len(given) <= WATCHDOG_DIGITS else 0
+    if not WATCHDOG_MIN_S <= usec / 1_000_000 <= WATCHDOG_MAX_S:
+        log.warning("watchdog_ignored", what="WATCHDOG_USEC", why="not_between_10_ms_and_1_year")
+        return None
+    return usec / 1_000_000

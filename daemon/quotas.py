@@ -34,15 +34,18 @@ class Quotas:
 
     def check(self, state: State, tenant_name: str, tenant: int, verb: str, drafts: Sequence[Draft]) -> None:
         """Whether the tenant may write what was decided. Raises Refused."""
-        limit = self._max_bytes.get(tenant_name)
-        if limit is None or not drafts or verb in ALLOWED_BEYOND:
+        if not drafts or verb in ALLOWED_BEYOND or not self.is_beyond(state, tenant_name, tenant, drafts):
             return
         current = usage.of_tenant(state, tenant).total_bytes
-        added = added_bytes(drafts)
-        if current + added > limit:
-            raise Refused(
-                Reason.READ_ONLY, "the tenant keeps as much as it may", limit=limit, current=current, needed_bytes=added
-            )
+        raise Refused(
+            Reason.READ_ONLY, "the tenant keeps as much as it may",
+            limit=self._max_bytes[tenant_name], current=current, needed_bytes=added_bytes(drafts),
+        )  # fmt: skip
+
+    def is_beyond(self, state: State, tenant_name: str, tenant: int, drafts: Sequence[Draft]) -> bool:
+        """Whether what was decided would lead the tenant beyond its bound."""
+        limit = self._max_bytes.get(tenant_name)
+        return limit is not None and usage.of_tenant(state, tenant).total_bytes + added_bytes(drafts) > limit
 
 
 def added_bytes(drafts: Sequence[Draft]) -> int:

@@ -6,6 +6,7 @@ What needs a restart stays as it is, and is logged by its key.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -18,6 +19,9 @@ from daemon.quotas import Quotas
 from daemon.server import Server
 from journal.errors import NoctuaryFault
 from journal.space import SpaceGuard
+
+WHY_CHARACTERS = 250
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.:/@+=-]+")
 
 log = structlog.get_logger("daemon")
 
@@ -43,7 +47,8 @@ class Reloading:
             new = self._load()
         except NoctuaryFault as fault:
             self.failure = str(fault)
-            log.error("reload_failed", reason=fault.reason)
+            # What a configuration says is no content; a log's value is a plain word.
+            log.error("reload_failed", reason=fault.reason, why=_NOT_PLAIN.sub("-", str(fault))[:WHY_CHARACTERS])
             return
         self.failure = None
         for key in KEYS:

@@ -23,9 +23,10 @@ log = structlog.get_logger("daemon")
 
 async def scrub_in_child(projections: ProjectionStore, recovery: RecoveryOut) -> None:
     """Have every value of projections that were not folded just now checked, when that was too many at open."""
-    if len(recovery.rebuilt) == len(PROJECTIONS) or entries(projections.env) <= INLINE_ENTRIES:
+    env = projections.env
+    if len(recovery.rebuilt) == len(PROJECTIONS) or entries(env) <= INLINE_ENTRIES:
         return
-    command = (sys.executable, "-m", "projections.scrub", str(projections.env.path.resolve()))
+    command = (sys.executable, "-m", "projections.scrub", str(env.path.resolve()))
     child = await asyncio.create_subprocess_exec(
         *command, cwd=Path(__file__).resolve().parents[1], stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
@@ -41,5 +42,8 @@ async def scrub_in_child(projections: ProjectionStore, recovery: RecoveryOut) ->
         return
     database = told.decode("ascii", "replace").strip()
     log.error("scrub", database=database, exit_code=child.returncode)
-    if child.returncode == Exit.DAMAGED or -(child.returncode or 0) in DEADLY:
-        projections.note_damage(database if database in DATABASES else "projections")
+    if child.returncode != Exit.DAMAGED and -(child.returncode or 0) not in DEADLY:
+        return
+    with projections.place:
+        if projections.env is env:  # else a rebuild has put others in their place meanwhile
+            projections.note_damage(database if database in DATABASES else "projections")

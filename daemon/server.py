@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
@@ -27,12 +26,14 @@ from daemon.caller import Caller
 from daemon.connection import Connection, connection_of
 from daemon.counting import Counts
 from daemon.failures import refusal_of
+from daemon.fair import FairPool
 from daemon.feeder import Feeder
 from daemon.listening import CONNECTIONS_MIN, room_for_connections
 from daemon.peers import Peers
 from daemon.reads.reading import NotBrief
 from daemon.refusal import Reason, Refused
 from daemon.subscription import Subscription
+from daemon.trimming import give_back
 from daemon.wire.answer import encode_answer
 from daemon.wire.request import Request
 
@@ -42,8 +43,10 @@ STOPPING_STUCK_S = 1.0
 """How long a client that takes no answers holds up the end."""
 READ_THREADS = 2
 OWN_POOLS = {("audit",): 1, ("list", "review"): 2, ("records",): 1, ("subscribe",): 1, ("backup", "rebuild"): 2}
-"""Verbs that may look at everything, with the threads they have: others never wait behind them. A second backup or
-rebuild is told that there is one."""
+"""Verbs that may look at everything, with the threads they have: others never wait behind them. Within a pool the
+callers take turns (`fair.py`). A second backup or rebuild is told that there is one."""
+CROWD = 64
+"""As many clients that have left are worth giving back what is free."""
 BACKLOG = 1024
 ACCEPTS_A_TURN = 64
 ACCEPT_AGAIN_S = 0.5
@@ -87,11 +90,12 @@ class Server:
         self._in_flight_bytes = 0
         self._connections: set[Connection] = set()
         self._joining: set[asyncio.Task[None]] = set()
+        self._left = 0
         self._room = CONNECTIONS_MIN
-        self._pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
-        self._own_pools: dict[str, ThreadPoolExecutor] = {}
+        self._pool = FairPool(READ_THREADS, "read")
+        self._own_pools: dict[str, FairPool] = {}
         for verbs, many in OWN_POOLS.items():
-            pool = ThreadPoolExecutor(many, thread_name_prefix=verbs[0])
+            pool = FairPool(many, verbs[0])
             self._own_pools.update(dict.fromkeys(verbs, pool))
         self._feeder = Feeder(self.cross, mark_every_s)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -131,7 +135,7 @@ class Server:
         if self._sweep is not None:
             self._sweep.cancel()
         for pool in (self._pool, *self._own_pools.values()):
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown()
         self._feeder.stop()
 
     def set_patience(self, half_line_s: float, stuck_s: float) -> None:
@@ -208,7 +212,7 @@ class Server:
                 reply(outcome)
                 return True
         pool = self._own_pools.get(request.verb.name, self._pool)
-        pool.submit(self._read, request, caller, asking, reply)
+        pool.submit(caller.uid, connection_of(reply), partial(self._read, request, caller, asking, reply))
         return False
 
     def admit(self, size_bytes: int) -> bool:
@@ -257,6 +261,7 @@ class Server:
 
     def left(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._left += 1
         self.counts.connections = len(self._connections)
         if not self._connections:
             self._empty.set()
@@ -310,7 +315,14 @@ class Server:
                 log.warning("client_dropped", why=why)
         self._drop_greediest()
         self._feeder.check_rights()
+        self._tidy()
         self._sweep = self._loop.call_later(STOPPING_SWEEP_S if self._stopping else SWEEP_S, self._drop_overdue)
+
+    def _tidy(self) -> None:
+        """After many have left, what they held goes back to the system."""
+        if self._left >= CROWD:
+            self._left = 0
+            give_back()
 
     def _drop_greediest(self) -> None:
         """Over the bound, those for whom the most waits go, until half of it is free again."""

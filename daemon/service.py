@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -21,7 +22,8 @@ from daemon.caller import Caller
 from daemon.commands.passes import PassParams
 from daemon.commands.table import PreparedWrite, prepare, prepare_pass
 from daemon.counting import Counts
-from daemon.failures import note_damage, refusal_of
+from daemon.failures import log_failure, note_damage, refusal_of
+from daemon.forks import Forks
 from daemon.moment import Moment
 from daemon.prepare import UNSET, invalid
 from daemon.quotas import Quotas
@@ -35,6 +37,7 @@ from journal.codes import CallerRole, Via
 from journal.errors import DamagedRecord, PartUnreadable
 from journal.space import SpaceGuard
 from journal.store import Store
+from journal.verify import Finding
 from projections.filling import Filling
 from projections.header_columns import HeaderColumns
 from projections.rows import DamagedRow
@@ -74,8 +77,9 @@ class Service:
         self._long_work = threading.Lock()
         self.columns = HeaderColumns()
         self.names = WorkingSet(self.columns)
+        self.forks = Forks(store.log)
         warm(self.names, store, projections, moment.now_ms(), step)
-        self._filling = Filling(self.columns, store, projections)
+        self._filling = Filling(self.columns, store, projections, partial(log_failure, "filling_failed"))
         self.space = space or SpaceGuard(store.dir.root, store.dir.reserve_file)
         self.space.watch()
         self.counts = counts or Counts()
@@ -142,7 +146,7 @@ class Service:
             return self._work(method, params, asking)
         tenants = tenants_of(params, caller)
         if method == "audit":
-            return audit.audit(self.store, self.projections, params, asking)
+            return self._audit(params, asking)
         if method == "subscribe":
             return feed.subscribe(self, params, caller, tenants, asking)
         if method == "records":
@@ -155,6 +159,16 @@ class Service:
             except (DamagedRow, DamagedRecord, PartUnreadable) as error:
                 note_damage(self.store, self.projections, error)
                 raise refusal_of(method, error) from error
+
+    def _audit(self, params: Any, asking: Asking) -> msgspec.Struct:
+        """What it finds in the journal is kept: `status` tells it from then on. Raises Refused."""
+        if params.rebuild:
+            rebuilding.require_room(self)
+        result = audit.audit(self.store, self.projections, params, asking)
+        for found in result.findings:
+            if found.code != "projection_differs":  # a rebuild mends that
+                self.store.note(Finding(found.code, found.seq, found.what, found.action))
+        return result
 
     def _work(self, method: str, params: Any, asking: Asking) -> Any:
         """What takes the whole store: one at a time. Raises Refused."""

@@ -99,7 +99,7 @@ class Subscriptions:
             raise Refused(Reason.CONFLICT, "a subscription with this request's id goes on")
         if len(self._by_id) >= limits.SUBSCRIPTIONS:
             message = "this connection has as many subscriptions as it may"
-            raise Refused(Reason.INVALID_INPUT, message, limit=limits.SUBSCRIPTIONS)
+            raise Refused(Reason.INVALID_INPUT, message, parameter="method", limit=limits.SUBSCRIPTIONS)
 
     def add(self, subscription: Subscription) -> None:
         self._by_id[subscription.request_id] = subscription

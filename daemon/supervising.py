@@ -1,8 +1,9 @@
 """What the service manager is told from the start to the end of a run, and the reload it may ask for.
 
 One tick a second, or more often when the watchdog wants it: the sentence that is true now, more time while the daemon
-isn't serving yet or no longer, WATCHDOG=1 while it serves. More time for the fold is asked for only when it got on
-since the last tick, so that one which hangs is ended by the manager.
+isn't serving yet or no longer, WATCHDOG=1 while it serves. Once the fold has told how far it is, more time is asked for
+only when it got on since the last tick, so that one which hangs between two chunks is ended by the manager. What has no
+count is waited for as long as it takes: the checks before it, its first chunk, the names behind it, and a stop.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ class Supervision:
             self._watchdog.tick()
 
     def _gets_on(self) -> bool:
-        """Whether more time is to be asked for. Checking, opening and stopping have no count to tell by."""
+        """Whether more time is to be asked for. Checking, opening, the fold until it tells of its first chunk, warming
+        and stopping have no count to tell by."""
         folded = (0, 0) if self._operator is None else self._operator.folded
         stands = folded == self._folded_then and 0 < folded[0] < folded[1]
         self._folded_then = folded

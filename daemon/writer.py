@@ -21,11 +21,11 @@ from daemon.failures import log_failure, note_damage, refusal_of
 from daemon.moment import Moment
 from daemon.quotas import Quotas
 from daemon.refusal import Reason, Refused
-from daemon.room import fitting
+from daemon.room import ALLOWED_WHEN_FULL, fitting
 from daemon.view import Numbers, View
 from daemon.waiting import Between, Job, Waiting, stopping
 from journal.errors import StoreIO
-from journal.events import SealedPart
+from journal.events import Keyed, SealedPart
 from journal.record import Actor, Record
 from journal.space import SpaceGuard
 from journal.store import Store
@@ -275,8 +275,19 @@ class Writer:
         building = Building(admission.view, write.tenant, caller.uid)
         result = decide(building, write)
         self._hold_to_quota(building, write.verb)
+        if not self._may_keep_a_key(building, write.verb):
+            return result  # it changed nothing: asked again it is answered alike, key or not
         admission.admit(building, actor, write.verb, job.correlation)
         return result
+
+    def _may_keep_a_key(self, building: Building, verb: str) -> bool:
+        """Whether a command that goes on where room is short, and leaves nothing but its key, may leave that: however
+        often it was asked, it would fill what is kept for those that destroy."""
+        if verb not in ALLOWED_WHEN_FULL or any(type(draft.event) is not Keyed for draft in building.drafts):
+            return True
+        view = building.view
+        beyond = self._quotas.is_beyond(view.state, building.tenant_name, building.tenant, building.drafts)
+        return not beyond and not self._space.read_only
 
     def _hold_to_quota(self, building: Building, verb: str) -> None:
         """Raises Refused; the numbers that were handed out to the command are free again then."""

@@ -29,14 +29,15 @@ from journal.destination import (
     make_directory,
     remove_unlisted,
     there_before,
+    unlisted,
 )
 from journal.destroying import destroyed_slots
-from journal.environment import DATA_FILE, Environment
+from journal.environment import Environment
 from journal.errors import DamagedStore, NoctuaryFault
 from journal.keycheck import keyed_still
-from journal.layout import FORMAT_VERSION, sync_directory, write_all
+from journal.layout import DATA_FILE, FORMAT_VERSION, sync_directory, write_all
 from journal.log import DATABASES, Log, MetaState
-from journal.manifest import MANIFEST_VERSION, FileEntry, Manifest, PartEntry, write_manifest
+from journal.manifest import MANIFEST_VERSION, FileEntry, Manifest, PartEntry, opens, write_manifest
 from journal.record import Head
 from journal.space import MARGIN_BYTES, RESERVE_BYTES, WRITABLE_FROM_BYTES, NoRoom, Space, free_bytes
 from journal.store import Store
@@ -84,11 +85,22 @@ class Made(NamedTuple):
     entry: PartEntry
 
 
-def back_up(source: Source, path: str, parts: Iterable[str]) -> Manifest:
-    """Write `parts` of a backup into the directory `path`; the manifest that is there then.
+class Written(NamedTuple):
+    """What is there now. `leftover`: names that the manifest doesn't name, and that could not be removed; a vault of
+    before still holds keys. The next backup there tries again. `why`: what kept them, None when nothing is left.
+    """
+
+    manifest: Manifest
+    leftover: tuple[str, ...]
+    why: OSError | NoctuaryFault | None
+
+
+def back_up(source: Source, path: str, parts: Iterable[str]) -> Written:
+    """Write `parts` of a backup into the directory `path`; what is there then.
 
     Raises UnfitDirectory, OccupiedDirectory, NoRoomThere, DamagedStore (the copy is damaged), WalkStopped, StoreIO,
-    OSError, and what `step` and `place` raise. Whatever it raises, an earlier backup is there as it was.
+    OSError, and what `step` and `place` raise. Whatever it raises, all files of an earlier backup are there as they
+    were.
     """
     wanted = frozenset(parts)
     store = source.store
@@ -108,13 +120,25 @@ def back_up(source: Source, path: str, parts: Iterable[str]) -> Manifest:
             except BaseException:
                 _clean(directory, store.store_id, before)
                 raise
-            remove_unlisted(directory, manifest)
-            return manifest
+            return _without_the_rest(directory, before, manifest)
     except BaseException:
         if made:
             with suppress(OSError):
                 directory.rmdir()
         raise
+
+
+def _without_the_rest(directory: Path, before: Manifest | None, manifest: Manifest) -> Written:
+    """The backup is made: what can't be removed is told, not raised."""
+    try:
+        remove_unlisted(directory, manifest)
+    except (OSError, NoctuaryFault) as error:
+        try:
+            left = unlisted(directory, manifest)
+        except OSError:
+            left = frozenset() if before is None else before.names() - manifest.names()
+        return Written(manifest, tuple(sorted(left)), error)
+    return Written(manifest, (), None)
 
 
 def _clean(directory: Path, store_id: bytes, before: Manifest | None) -> None:
@@ -142,8 +166,8 @@ def _check_room(store: Store, directory: Path, wanted: frozenset[str]) -> None:
 
 
 def _check_kept(store: Store, directory: Path, before: Manifest | None, wanted: frozenset[str]) -> None:
-    """A part that stays must be there, and of the other's line: a restored store numbers anew. Raises
-    OccupiedDirectory.
+    """A part that stays must be there, of the other's line (a restored store numbers anew), and not older than what
+    it is to open. Raises OccupiedDirectory.
     """
     kept = [] if before is None else [(name, before.part(name)) for name in ("journal", "vault") if name not in wanted]
     for name, part in kept:
@@ -159,6 +183,20 @@ def _check_kept(store: Store, directory: Path, before: Manifest | None, wanted: 
                 f"its {name} part stands at epoch {part.epoch} seq {part.seq}, and this journal does not lead "
                 "through there: back up both parts, or elsewhere"
             )
+    if "journal" in wanted:
+        _check_opens(before, wanted, Place(store.log.head(), store.log.state))
+
+
+def _check_opens(before: Manifest | None, wanted: frozenset[str], place: Place) -> None:
+    """A vault that stays must open a journal at `place`: else the two together could not be restored. Raises
+    OccupiedDirectory.
+    """
+    vault = None if before is None or "vault" in wanted else before.vault
+    if vault is not None and not opens(vault, _entry(place, "", ())):
+        raise OccupiedDirectory(
+            f"its vault part stands at epoch {vault.epoch} seq {vault.seq}, and the journal is at epoch "
+            f"{place.head.epoch} seq {place.head.seq}: it lacks keys of it; back up both parts, or elsewhere"
+        )
 
 
 def _write(source: Source, directory: Path, before: Manifest | None, wanted: frozenset[str]) -> Manifest:
@@ -167,7 +205,8 @@ def _write(source: Source, directory: Path, before: Manifest | None, wanted: fro
     taken = before.names() if before is not None else frozenset()
     made: dict[str, Made] = {}
     if "journal" in wanted:
-        made["journal"] = _journal(source, work, taken)
+        made["journal"], place = _journal(source, work, taken)
+        _check_opens(before, wanted, place)  # it may have been written to since
     if "vault" in wanted:
         replaces = before is not None and before.vault is not None
         made["vault"] = _vault(source, work, taken, replaces)
@@ -191,8 +230,8 @@ def _write(source: Source, directory: Path, before: Manifest | None, wanted: fro
 # --- the journal ---------------------------------------------------------------------------------
 
 
-def _journal(source: Source, work: Path, taken: frozenset[str]) -> Made:
-    """A snapshot, walked through."""
+def _journal(source: Source, work: Path, taken: frozenset[str]) -> tuple[Made, Place]:
+    """A snapshot, walked through; and where it stands."""
     store, at = source.store, source.at()
     of_bytes = store.env.used_bytes()
     source.step("journal", 0, of_bytes)
@@ -204,7 +243,7 @@ def _journal(source: Source, work: Path, taken: frozenset[str]) -> Made:
         told = "; ".join(f"{each.code} at {each.seq}: {each.what}" for each in found[:5])
         raise DamagedStore("journal", f"{len(found)} findings: {told}", _ANEW, found[0].seq)
     place = place_in(work / "journal", store.store_id)
-    return _made(source, "journal", work / "journal" / DATA_FILE, place, at, taken)
+    return _made(source, "journal", work / "journal" / DATA_FILE, place, at, taken), place
 
 
 def place_in(directory: Path, store_id: bytes) -> Place:
@@ -279,11 +318,13 @@ def _refuse_damaged(vault: Vault, vault_next: int) -> None:
 
 def _made(source: Source, part: str, path: Path, place: Place, at: str, taken: frozenset[str]) -> Made:
     """Bring a file to the disk, and say what it is."""
-    head = place.head
     copied = digest_of(path, lambda done, of: source.step("check", done, of))
-    name = _free_name(f"{part}-{head.epoch}-{head.seq}", taken)
-    entry = FileEntry(name, copied.size_bytes, copied.digest)
-    return Made(path, name, PartEntry(head.epoch, head.seq, head.chain.hex(), place.state.vault_next, at, (entry,)))
+    name = _free_name(f"{part}-{place.head.epoch}-{place.head.seq}", taken)
+    return Made(path, name, _entry(place, at, (FileEntry(name, copied.size_bytes, copied.digest),)))
+
+
+def _entry(place: Place, at: str, files: tuple[FileEntry, ...]) -> PartEntry:
+    return PartEntry(place.head.epoch, place.head.seq, place.head.chain.hex(), place.state.vault_next, at, files)
 
 
 def _free_name(name: str, taken: frozenset[str]) -> str:

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from journal.errors import StoreIO
-from journal.layout import FILE_MODE, sync_directory, write_all, write_synced
+from journal.layout import FILE_MODE, LMDB_LOCK_FILE, sync_directory, write_all, write_synced
 
 CHUNK_BYTES = 1 << 20
 DIGEST_BYTES = 32
-LMDB_LOCK_FILE = "lock.mdb"
 LMDB_LOCK_BYTES = 1 << 16
 """More than a table of readers takes (64 bytes each, `MAX_READERS` of them)."""
 
@@ -57,13 +56,15 @@ def making(path: Path) -> Iterator[int]:
     sync_directory(path.parent)
 
 
-def digest_of(path: Path, step: Step) -> Copied:
+def digest_of(path: Path, step: Step = lambda _done, _of: None) -> Copied:
     """What a file holds. Raises OSError, and what `step` raises."""
     with reading(path) as source:
         return _consume(source, None, None, step)
 
 
-def copy_file(source: Path, target: Path, step: Step, keep_bytes: int | None = None) -> Copied:
+def copy_file(
+    source: Path, target: Path, step: Step = lambda _done, _of: None, keep_bytes: int | None = None
+) -> Copied:
     """Copy `source` to the new file `target`, its first `keep_bytes` if given; all of it is hashed.
 
     Raises StoreIO, which names the file that failed, and what `step` raises.

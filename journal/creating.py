@@ -34,8 +34,10 @@ from journal.vault import Vault
 
 Fill = Callable[[StateDir], bytes]
 Finish = Callable[[StateDir], None]
-VAULT_LEFTOVER = "vault.new"
-"""Its keys may be those of a store: it is overwritten before it goes."""
+VAULT_LEFTOVERS = ("vault.new", "vault")
+"""Their keys may be those of a store: they are overwritten before they go. What was interrupted between two names has
+the second.
+"""
 _REMAINS = "Put it back from your copy of the state directory, or restore a backup elsewhere."
 
 
@@ -84,20 +86,26 @@ def fill_store(root: Path, fill: Fill, kept: frozenset[str] = frozenset(), finis
 
 
 def _interrupted(state_dir: StateDir) -> list[Path]:
-    """What a filling that ended early made, in the order in which it can go. While `unfinished` lies there and no
-    FORMAT (which is never of these), even what has its last name is of that filling: nobody could open it.
+    """What a filling that ended early made, what holds keys first. While `unfinished` lies there and no FORMAT (which
+    is never of these), even what has its last name is of that filling: nobody could open it.
     """
     if not os.path.lexists(state_dir.unfinished_file):
         return []
     named = (_half_format(state_dir), state_dir.journal_dir, state_dir.vault_file)
     new = [path for path in state_dir.leftovers() if path != state_dir.unfinished_file]
-    new.sort(key=lambda path: path != new_path(state_dir.format_file))
-    return [*new, *(path for path in named if os.path.lexists(path))]
+    found = [*new, *(path for path in named if os.path.lexists(path))]
+    return sorted(found, key=lambda path: path.name not in VAULT_LEFTOVERS)
 
 
 def _remove_interrupted(state_dir: StateDir) -> None:
-    """The marker stays. `FORMAT.new` goes first: what lacks a part must not pass for complete."""
-    remove_leftovers(_interrupted(state_dir))
+    """The marker stays. `FORMAT.new` goes first, on the disk too: what lacks a part must not pass for complete."""
+    interrupted = _interrupted(state_dir)
+    format_file = new_path(state_dir.format_file)
+    if format_file in interrupted:
+        interrupted.remove(format_file)
+        remove_leftovers([format_file])
+        sync_directory(state_dir.root)
+    remove_leftovers(interrupted)
     sync_directory(state_dir.root)
 
 
@@ -149,6 +157,14 @@ def _take_names(state_dir: StateDir) -> bytes:
     return store_id
 
 
+def is_empty(root: Path) -> bool:
+    """Whether `root` is a directory of ours with nothing in it."""
+    try:
+        return root.is_dir() and root.stat().st_uid == os.geteuid() and not any(root.iterdir())
+    except OSError:
+        return False
+
+
 def refuse_remains(state_dir: StateDir) -> None:
     """A store whose FORMAT is gone is damage, never an empty directory. Raises DamagedStore, CannotCreate."""
     if state_dir.unfinished_file.exists():
@@ -178,7 +194,7 @@ def remove_leftovers(leftovers: Iterable[Path]) -> None:
     for path in leftovers:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
-        elif path.name == VAULT_LEFTOVER:
+        elif path.name in VAULT_LEFTOVERS:
             wipe(path)
         else:
             path.unlink()

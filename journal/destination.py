@@ -81,6 +81,8 @@ def check_ours(directory: Path) -> None:
         raise UnfitDirectory("it is no directory")
     if status.st_uid != os.geteuid():
         raise UnfitDirectory(f"it belongs to uid {status.st_uid}, the daemon is uid {os.geteuid()}")
+    if status.st_mode & (stat.S_ISVTX | stat.S_IWGRP | stat.S_IWOTH):
+        raise UnfitDirectory("others write there too: give a directory of its own, it is closed to all others")
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
         raise UnfitDirectory("it can't be written to")
 
@@ -163,18 +165,32 @@ def begin_work(directory: Path, store_id: bytes) -> Path:
     return work
 
 
-def remove_unlisted(directory: Path, manifest: Manifest | None) -> None:
-    """Remove what no manifest names: files of our names, and the work directory. Raises OSError.
+def unlisted(directory: Path, manifest: Manifest) -> frozenset[str]:
+    """The names there that `remove_unlisted` would remove. Raises OSError."""
+    there = {path.name for path in directory.iterdir()} - manifest.names()
+    return frozenset(name for name in there if name in (WORK, _NEW_MANIFEST) or PART_FILE.match(name))
 
-    The work directory goes last: until then it says whose the rest is.
+
+def remove_unlisted(directory: Path, manifest: Manifest | None) -> None:
+    """Remove what no manifest names: files of our names, and the work directory. Raises OSError, when all else is gone.
+
+    The work directory goes last: until then it says whose the rest is, where no manifest does.
     """
     listed = manifest.names() if manifest is not None else frozenset()
+    failed: list[OSError] = []
     for path in sorted(directory.iterdir()):
         if PART_FILE.match(path.name) and path.name not in listed:
-            remove_part(path)
+            try:
+                remove_part(path)
+            except OSError as error:  # one that stays keeps no keys of another
+                failed.append(error)
+    if failed and manifest is None:
+        raise failed[0]
     _remove_work(directory / WORK)
     (directory / _NEW_MANIFEST).unlink(missing_ok=True)
     sync_directory(directory)
+    if failed:
+        raise failed[0]
 
 
 def _remove_work(work: Path) -> None:

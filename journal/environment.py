@@ -28,14 +28,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import lmdb
 
 from journal.errors import RESTORE_A_BACKUP, DamagedStore, NoctuaryFault, StoreIO
+from journal.layout import DATA_FILE, DIRECTORY_MODE, FILE_MODE
 
 MAP_BYTES = 1 << 40
 SMALLEST_MAP_BYTES = 1 << 26
 GROW_AT = 0.8
 MAX_READERS = 512
-FILE_MODE = 0o600
-DIRECTORY_MODE = 0o700
-DATA_FILE = "data.mdb"
 
 if TYPE_CHECKING:
     Db: TypeAlias = lmdb._Database

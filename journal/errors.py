@@ -9,6 +9,8 @@ from typing import Final
 
 RESTORE_A_BACKUP: Final = "Restore a backup into another directory (`noctuary restore`)."
 """What can be done about a journal or a vault that is damaged."""
+EXPORT_AGAIN: Final = "Export the store again."
+"""What can be done about an export that does not hold."""
 
 
 class NoctuaryFault(Exception):

@@ -2,7 +2,7 @@
 
 | line | what |
 |---|---|
-| 1 | `ExportHead`: `{export: 1, store, epoch, head{store, epoch, seq, chain, at}, level, hash_key}` |
+| 1 | `ExportHead`: `{export: 1, store, epoch, head{store, epoch, seq, chain, at}, level, hash_key, hash_key_check}` |
 | 2 … | the frames of records 1 to `head.seq`, in order (`frames.py`) |
 
 `hash_key` (hex) stands there at level content only: with it an import gives keyed hashes, and so digests, as they were.
@@ -19,17 +19,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from journal.destroying import destroyed_slots
 from journal.errors import CannotCreate, DamagedRecord, NoctuaryFault
 from journal.events import TenantBegan
 from journal.frames import TAG_OF_WORD, FrameMaker, Level, encode_frame, rows_between
 from journal.layout import sync_directory
-from journal.record import Head, decode_value
+from journal.record import MAX_EPOCH, MAX_SEQ, Head, decode_value
+from journal.sealing import keyed_hash
 from journal.store import Destroying, Store
 from journal.times import format_ms
 
@@ -42,6 +43,9 @@ Progress = Callable[[int, int], None]
 """Called with (done, of), in records."""
 
 
+Epoch = Annotated[int, Meta(ge=0, le=MAX_EPOCH)]
+
+
 class ExportFailed(NoctuaryFault):
     """The file could not be written. There is none."""
 
@@ -51,8 +55,8 @@ class ExportFailed(NoctuaryFault):
 
 class HeadLine(msgspec.Struct):
     store: str
-    epoch: int
-    seq: int
+    epoch: Epoch
+    seq: Annotated[int, Meta(ge=0, le=MAX_SEQ)]
     chain: str
     at: str | None
 
@@ -62,10 +66,17 @@ class ExportHead(msgspec.Struct, forbid_unknown_fields=True):
 
     export: int
     store: str
-    epoch: int
+    epoch: Epoch
     head: HeadLine
     level: str
     hash_key: str | UnsetType = UNSET
+    hash_key_check: str | UnsetType = UNSET
+
+
+def hash_key_check(store: str, hash_key: str) -> str:
+    """What says that a key of hashes (hex) is that of `store` (hex): one that is changed opens nothing, so nothing else
+    would tell."""
+    return keyed_hash(bytes.fromhex(hash_key), b"export", bytes.fromhex(store)).hex()
 
 
 encode_line = msgspec.json.Encoder().encode
@@ -112,6 +123,7 @@ def _first_line(store: Store, head: Head, level: Level) -> ExportHead:
     line = ExportHead(EXPORT_FORM, told.store, head.epoch, told, str(level))
     if level is Level.CONTENT:
         line.hash_key = store.vault.hash_key.hex()
+        line.hash_key_check = hash_key_check(told.store, line.hash_key)
     return line
 
 
@@ -132,12 +144,39 @@ def check_target(path: Path, replace: bool) -> None:
         raise CannotCreate(f"{path} exists; --force replaces it")
 
 
+class Output:
+    """The file of an export while it is written."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._path = path
+        self._file = file
+
+    def write(self, data: bytes) -> int:
+        """How many bytes, all of them. Raises ExportFailed."""
+        with _failing(self._path):
+            return self._file.write(data)
+
+    def finish(self) -> None:
+        """Bring it to the disk. Raises ExportFailed."""
+        with _failing(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+
 @contextmanager
-def export_file(path: Path, replace: bool = False) -> Iterator[BinaryIO]:
+def _failing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ExportFailed(f"{path}: {error.strerror}") from error
+
+
+@contextmanager
+def export_file(path: Path, replace: bool = False) -> Iterator[Output]:
     """A file that is `path` once the block is left, and nothing when the block raises.
 
     Raises CannotCreate when something has that name already, or it can't be made; ExportFailed when it can't be
-    written.
+    written; and what the block raises, as it is.
     """
     check_target(path, replace)
     try:
@@ -145,16 +184,17 @@ def export_file(path: Path, replace: bool = False) -> Iterator[BinaryIO]:
     except OSError as error:
         raise CannotCreate(f"{path}: {error.strerror}") from error
     partial = Path(name)
+    file = open(descriptor, "wb", buffering=1 << 20)  # noqa: SIM115 - closed below: that may fail, and is told before
     try:
-        with open(descriptor, "wb", buffering=1 << 20) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        output = Output(path, file)
+        yield output
+        output.finish()
         check_target(path, replace)
-        partial.rename(path)
-        sync_directory(path.absolute().parent)
-    except OSError as error:
-        raise ExportFailed(f"{path}: {error.strerror}") from error
+        with _failing(path):
+            partial.rename(path)
+            sync_directory(path.absolute().parent)
     finally:
+        with suppress(OSError):
+            file.close()
         with suppress(FileNotFoundError):
             partial.unlink()

@@ -31,11 +31,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from journal.codes import CallerRole, Part, Via
-from journal.errors import DamagedRecord, DamagedStore, PartUnreadable
+from journal.errors import EXPORT_AGAIN, DamagedRecord, DamagedStore, PartUnreadable
 from journal.event_reading import read_event
 from journal.events import EVENT_WORDS, AnyEvent, Purged, SealedPart
 from journal.log import Log, rows_from
-from journal.record import CHAIN_BYTES, HEAD_BYTES, Actor, Record, decode_body, next_chain, seq_key, split_value
+from journal.record import CHAIN_BYTES, HEAD_BYTES, Actor, Head, Record, decode_body, next_chain, seq_key, split_value
 from journal.sealing import Sealer, sealed_digest
 from journal.times import format_ms
 from journal.unsealing import open_sealed
@@ -44,8 +44,9 @@ from journal.vault import SlotState, Vault
 EVENT_VERSION = 1
 """Of the form of an event: this version adds fields only at an event's end, which its reading shows."""
 CONTENT_DIGEST_BYTES = 16
+LOOKED_BEHIND = 10_000
+"""So many records in a row may be damaged before nobody looks for the end of it."""
 _TEXTS = frozenset({Part.TEXT, Part.WORDS, Part.NAME})
-_EXPORT_AGAIN = "Export the store again."
 
 
 @unique
@@ -175,6 +176,21 @@ def rows_between(log: Log, txn: lmdb.Transaction, first: int, last: int) -> Iter
     except lmdb.Error as error:
         raise DamagedRecord(expected, "page") from error
     raise DamagedRecord(expected, "missing")
+
+
+def place_behind(log: Log, seq: int) -> Head | None:
+    """The first record behind the damaged record `seq` from which the journal can be read on, None when there is none.
+
+    Its own frame can't be made: the chain before it stands in the record that is damaged.
+    """
+    head = log.head()
+    for each in range(seq + 1, min(head.seq, seq + LOOKED_BEHIND) + 1):
+        try:
+            with log.env.read() as txn:
+                return Head(head.epoch, each, log.chain_of(txn, each))
+        except DamagedRecord:
+            continue
+    return None
 
 
 # --- making ----------------------------------------------------------------------------------------
@@ -335,7 +351,7 @@ def verify_frame(frame: Frame) -> Record:
 
 def bad_frame(seq: int | None, found: str) -> DamagedStore:
     """The fault of a frame that does not hold. `seq` None: it has no number."""
-    return DamagedStore("frame", found, _EXPORT_AGAIN, seq)
+    return DamagedStore("frame", found, EXPORT_AGAIN, seq)
 
 
 def plaintext_of(frame: Frame, part: FramePart) -> bytes:

@@ -24,9 +24,9 @@ from journal.codes import Part
 from journal.creating import fill_store
 from journal.destroying import is_destroying
 from journal.environment import Environment
-from journal.errors import DamagedStore, ForeignStore, StoreIO
+from journal.errors import EXPORT_AGAIN, DamagedStore, ForeignStore, StoreIO
 from journal.events import SealedPart, TenantBegan
-from journal.exporting import EXPORT_FORM, ExportHead, Progress
+from journal.exporting import EXPORT_FORM, ExportHead, Progress, hash_key_check
 from journal.frames import Frame, FramePart, Level, bad_frame, decode_frame, parts_of, plaintext_of, verify_frame
 from journal.layout import STORE_ID_BYTES, StateDir, new_path, sync_directory
 from journal.log import DATABASES, Log, MetaState, Source, sealed_key
@@ -41,7 +41,6 @@ LINE_BYTES = 1 << 28
 """Of one line: far above what any record makes, so that a file without line ends is not read into memory."""
 PART_FIELDS = ("parts", "destroyed")
 """The fields of events in which sealed parts stand."""
-_EXPORT_AGAIN = "Export the store again."
 _DECODE_HEAD = msgspec.json.Decoder(ExportHead).decode
 
 
@@ -107,7 +106,7 @@ def read_head(line: bytes) -> tuple[Source, bytes]:
         head = _DECODE_HEAD(line)
         source = Source(bytes.fromhex(head.store), head.epoch, head.head.seq, bytes.fromhex(head.head.chain))
         hash_key = bytes.fromhex(head.hash_key) if isinstance(head.hash_key, str) else b""
-    except ValueError as error:  # msgspec's errors are ValueErrors
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors; nested too deeply
         raise _unusable("its first line is not that of an export") from error
     if head.export != EXPORT_FORM:
         raise ForeignStore("export", f"its form is {head.export}", "Use the version that wrote it.")
@@ -118,6 +117,8 @@ def read_head(line: bytes) -> tuple[Source, bytes]:
         raise _unusable("its first line lacks the store, the head or the key of hashes")
     if (head.head.store, head.head.epoch) != (head.store, head.epoch):
         raise _unusable("its first line names two stores")
+    if head.hash_key_check != hash_key_check(head.store, hash_key.hex()):
+        raise _unusable("its key of hashes is not that of the store")
     return source, hash_key
 
 
@@ -148,12 +149,12 @@ def verified(source: Source, lines: Iterable[bytes]) -> Iterator[tuple[Record, F
 def _frame(line: bytes, expected: int) -> Frame:
     try:
         return decode_frame(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second: nested too deeply
         raise bad_frame(expected, f"line {expected + 1} is not a frame, or was cut") from error
 
 
 def _unusable(found: str) -> DamagedStore:
-    return DamagedStore("export", found, _EXPORT_AGAIN)
+    return DamagedStore("export", found, EXPORT_AGAIN)
 
 
 # --- writing ---------------------------------------------------------------------------------------

@@ -28,7 +28,8 @@ STORE_ID_BYTES = 16
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 NEW_SUFFIX = ".new"
-LMDB_FILES = ("data.mdb", "lock.mdb")
+DATA_FILE, LMDB_LOCK_FILE = "data.mdb", "lock.mdb"
+LMDB_FILES = (DATA_FILE, LMDB_LOCK_FILE)
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _AUDIT = "audit"
@@ -104,6 +105,12 @@ class StateDir:
             self.unfinished_file,
         )
 
+    def is_used(self) -> bool:
+        """Whether a store lies here, be it damaged, unfinished or not ours to look into."""
+        keeping = (self.vault_file, new_path(self.vault_file))
+        marks = (self.format_file, new_path(self.format_file), self.unfinished_file, self.journal_dir, self.lock_file)
+        return any(map(os.path.lexists, keeping)) and any(map(os.path.lexists, marks))
+
     def leftovers(self) -> list[Path]:
         """What an interrupted replacement, making or audit left behind: names ending in `.new`, and `unfinished`."""
         replacements = [new for path in self.all_paths() if os.path.lexists(new := new_path(path))]
@@ -112,7 +119,9 @@ class StateDir:
         return replacements + sorted(self.root.glob(f"{_AUDIT}*{NEW_SUFFIX}"))
 
     def make_audit_dir(self) -> Path:
-        """A directory of its own for what an audit folds: for it to remove, else it is a leftover. Raises StoreIO."""
+        """A directory of its own for what an audit folds, or a restore has walked: for it to remove, else it is a
+        leftover. Raises StoreIO.
+        """
         try:
             return Path(tempfile.mkdtemp(NEW_SUFFIX, f"{_AUDIT}-", self.root))
         except OSError as error:

@@ -28,6 +28,7 @@ from msgspec import Meta
 
 from journal.errors import DamagedStore, ForeignStore, StoreIO
 from journal.layout import FORMAT_VERSION, replace_file
+from journal.record import MAX_EPOCH
 
 MANIFEST_VERSION = 1
 MANIFEST = "manifest"
@@ -35,7 +36,7 @@ DIGEST_BYTES = 32
 MAX_MANIFEST_BYTES = 1 << 16
 PARTS = ("journal", "vault")
 
-PART_FILE = re.compile(r"(journal|vault)-[0-9]{1,10}-[0-9]{1,20}(\.[0-9]{1,6})?\Z")
+PART_FILE = re.compile(r"^(journal|vault)-[0-9]{1,10}-[0-9]{1,20}(\.[0-9]{1,6})?\Z")
 """The name of a part's file: part, epoch, seq, and a number when the same place was backed up again."""
 
 _Hex16 = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
@@ -56,7 +57,7 @@ class FileEntry(msgspec.Struct, frozen=True):
 class PartEntry(msgspec.Struct, frozen=True):
     """A part as of record `seq`; a vault has every purge up to there carried out in it."""
 
-    epoch: _Number
+    epoch: Annotated[int, Meta(ge=0, le=MAX_EPOCH)]
     seq: _Number
     chain: _Chain
     vault_next: Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
@@ -66,6 +67,13 @@ class PartEntry(msgspec.Struct, frozen=True):
     @property
     def file(self) -> FileEntry:
         return self.files[0]
+
+
+def opens(vault: PartEntry, journal: PartEntry) -> bool:
+    """Whether a vault part of the journal part's line has its keys, and every purge of it. Of an older one the keys
+    are missing.
+    """
+    return vault.vault_next >= journal.vault_next and (vault.epoch != journal.epoch or vault.seq >= journal.seq)
 
 
 class Manifest(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from msgspec import Meta
 from journal.errors import StoreIO
 from journal.events import Purged
 from journal.layout import FILE_MODE, sync_directory, write_all
+from journal.record import MAX_EPOCH
 
 Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
@@ -37,7 +38,7 @@ class Directive(msgspec.Struct, frozen=True):
     """One PURGE. `store` and `chain` are hex digits."""
 
     store: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
-    epoch: Number
+    epoch: Annotated[int, Meta(ge=0, le=MAX_EPOCH)]
     seq: Number
     chain: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     memories: tuple[tuple[int, int], ...]
@@ -46,7 +47,8 @@ class Directive(msgspec.Struct, frozen=True):
 
 class Purges(NamedTuple):
     """What the file holds, and the numbers (from 1) of the lines that could not be read. Those of them that a crash
-    doesn't explain are `lost_lines`: it cuts the last one short, and its whole is written again further down.
+    doesn't explain are `lost_lines`: it leaves the last one without its end, and its whole is written again further
+    down. A last line that has its end was complete once, so that it is lost too.
     """
 
     directives: tuple[Directive, ...]
@@ -56,11 +58,13 @@ class Purges(NamedTuple):
 
 _ENCODE = msgspec.json.Encoder().encode
 _DECODE = msgspec.json.Decoder(Directive).decode
+_LAST_OF_A_LINE = b"}"
+"""No other byte of a line is one: a line that has it was not cut short, even where the newline is not what it was."""
 
 
 def directive(store_id: bytes, epoch: int, seq: int, chain: bytes, event: Purged) -> Directive:
-    """The directive of a PURGE record."""
-    parts = tuple(DirectedPart(p.owner_seq, p.part, p.slot, p.digest.hex()) for p in event.parts)
+    """The directive of a PURGE record. Parts that an import found purged already are not here to be destroyed."""
+    parts = tuple(DirectedPart(p.owner_seq, p.part, p.slot, p.digest.hex()) for p in event.parts if p.slot)
     memories = tuple((target.kind, target.id) for target in event.targets)
     return Directive(store_id.hex(), epoch, seq, chain.hex(), memories, parts)
 
@@ -106,8 +110,8 @@ def read_purges(path: Path) -> Purges:
     found: list[Directive] = []
     sound: list[bytes] = []
     damaged: dict[int, bytes] = {}
-    last = 0
-    for number, line in enumerate(data.split(b"\n"), start=1):
+    lines = data.split(b"\n")
+    for number, line in enumerate(lines, start=1):
         checksum, _, body = line.partition(b" ")
         if not line:
             continue
@@ -116,12 +120,12 @@ def read_purges(path: Path) -> Purges:
                 raise ValueError("its CRC does not hold")
             found.append(_DECODE(body))
             sound.append(line)
-            last = number
         except ValueError:  # msgspec's errors are ValueErrors
             damaged[number] = line
-            last = number
-    lost = [number for number, line in damaged.items() if number != last and not any(map(_begins(line), sound))]
-    return Purges(tuple(found), tuple(damaged), tuple(lost))
+    explained = {number for number, line in damaged.items() if any(map(_begins(line), sound))}
+    if _LAST_OF_A_LINE not in lines[-1]:  # what stands behind the last \n
+        explained.add(len(lines))
+    return Purges(tuple(found), tuple(damaged), tuple(number for number in damaged if number not in explained))
 
 
 def _begins(cut_short: bytes) -> Callable[[bytes], bool]:

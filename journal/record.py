@@ -25,6 +25,9 @@ from journal.errors import DamagedRecord
 from journal.events import AnyEvent
 
 CHAIN_BYTES = 32
+MAX_EPOCH = (1 << 32) - 2
+"""Rows and cursors keep an epoch in 32 bits, and a restore takes the next one."""
+MAX_SEQ = (1 << 63) - 1
 HEAD_BYTES = 4 + CHAIN_BYTES
 
 _U32 = struct.Struct("<I")

@@ -13,7 +13,7 @@ that was interrupted leaves no store, and is run again.
 from __future__ import annotations
 
 import os
-import tempfile
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -22,26 +22,28 @@ from typing import NamedTuple
 import lmdb
 
 from journal.codes import CallerRole, Via
-from journal.copying import LMDB_LOCK_FILE, copy_file, make_lock_file, wipe
+from journal.copying import copy_file, make_lock_file, wipe
 from journal.creating import fill_store
 from journal.destination import OccupiedDirectory, locked
 from journal.destroying import destroyed_slots, is_destroying
-from journal.environment import DATA_FILE, Environment
+from journal.environment import Environment
 from journal.errors import DamagedStore, ForeignStore, StoreIO, StoreLocked
 from journal.events import AnyEvent, Purged, Restored
 from journal.headfile import write_head
 from journal.keycheck import keyed_still
 from journal.layout import (
+    DATA_FILE,
     DIRECTORY_MODE,
     FORMAT_VERSION,
+    LMDB_LOCK_FILE,
     StateDir,
     new_path,
     read_boot_id,
     sync_directory,
 )
 from journal.log import DATABASES, Log, MetaState
-from journal.manifest import Manifest, PartEntry, read_manifest
-from journal.purges import Directive, directive, merge_purges
+from journal.manifest import Manifest, PartEntry, opens, read_manifest
+from journal.purges import Directive, directive, merge_purges, read_purges
 from journal.reapplying import Again, Reapplied, reapply
 from journal.record import Actor, Cause, Head, Record, encode_body
 from journal.sealing import Sealer
@@ -129,7 +131,7 @@ def _parts(wanted: Wanted) -> _Parts:
         raise ForeignStore("backup", f"its store is {manifest.store}, that of the vault {other.store}", _ELSEWHERE)
     journal = _part(manifest, "journal", wanted.backup)
     vault = _part(other, "vault", vault_from)
-    if vault.vault_next < journal.vault_next or (vault.epoch == journal.epoch and vault.seq < journal.seq):
+    if not opens(vault, journal):
         found = (
             f"an older vault: it stands at epoch {vault.epoch} seq {vault.seq}, "
             f"the journal at epoch {journal.epoch} seq {journal.seq}"
@@ -167,6 +169,7 @@ class _Restoring:
         self._parts = parts
         self._wanted = wanted
         self._step = step
+        self._state_dir = state_dir
         self._journal_dir = new_path(state_dir.journal_dir)
         self._vault_file = new_path(state_dir.vault_file)
         self._purges_file = state_dir.purges_file
@@ -224,11 +227,16 @@ class _Restoring:
     def _walk(self) -> None:
         """A child reads every record first: pages out of order can end a reader. Raises DamagedStore, StoreIO."""
         self._step("check", 0, self._parts.journal.seq)
-        with tempfile.TemporaryDirectory(prefix="noctuary-restore-") as scratch:
-            (Path(scratch) / "journal").mkdir()
-            make_lock_file(Path(scratch) / "journal")
-            (Path(scratch) / "journal" / DATA_FILE).symlink_to(self._journal_dir.resolve() / DATA_FILE)
-            found = verify_in_child(Path(scratch)).findings
+        scratch = self._state_dir.make_audit_dir()  # here: what a killed restore leaves, the next one removes
+        try:
+            (scratch / "journal").mkdir()
+            make_lock_file(scratch / "journal")
+            (scratch / "journal" / DATA_FILE).symlink_to(self._journal_dir.resolve() / DATA_FILE)
+            found = verify_in_child(scratch).findings
+        except OSError as error:
+            raise StoreIO(f"{scratch.name}: {error.strerror}") from error
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
         if found:
             told = "; ".join(f"{each.code} at {each.seq}: {each.what}" for each in found[:5])
             raise DamagedStore("backup, journal", f"{len(found)} findings: {told}", _ELSEWHERE, found[0].seq)
@@ -281,9 +289,11 @@ class _Restoring:
         self._head = log.head()
 
     def _epoch(self) -> int:
-        """Above every epoch of this store that anything here speaks of."""
+        """Above every epoch of this store that anything here speaks of: also the purge list that lies in the state
+        directory, which has the directives by now, whether they are carried out or not. Raises StoreIO.
+        """
         store = self._parts.store_id.hex()
-        known = [each.epoch for each in self._wanted.directives if each.store == store]
+        known = [each.epoch for each in read_purges(self._purges_file).directives if each.store == store]
         return max(self._parts.journal.epoch, self._parts.vault.epoch, *known, 0) + 1
 
     def _append(self, log: Log, state: MetaState, again: Sequence[Again]) -> None:

@@ -21,14 +21,15 @@ from typing import NamedTuple
 import lmdb
 
 from journal.codes import CallerRole, Via
-from journal.creating import lock_checked, refuse_remains, remove_leftovers
+from journal.creating import is_empty, lock_checked, refuse_remains, remove_leftovers
 from journal.destroying import destroyed_slots, is_destroying
-from journal.environment import DATA_FILE, Environment
-from journal.errors import RESTORE_A_BACKUP, DamagedRecord, DamagedStore
+from journal.environment import Environment
+from journal.errors import RESTORE_A_BACKUP, DamagedRecord, DamagedStore, StoreAbsent
 from journal.events import Opened, Purged, Restored
 from journal.headfile import check_head, read_head, write_head
 from journal.keycheck import keyed_still
 from journal.layout import (
+    DATA_FILE,
     FORMAT_VERSION,
     StateDir,
     StoreLock,
@@ -341,6 +342,8 @@ def open_store(
 ) -> Store:
     """Open the store in `root`. Raises StoreAbsent, StoreLocked, DamagedStore, UnsafePath, StoreIO, WalkStopped."""
     state_dir = StateDir(root)
+    if is_empty(root):  # whatever its mode: a store that is made there closes it
+        raise StoreAbsent(f"{root} is empty")
     lock = lock_checked(state_dir, existing=True)
     store = Store(state_dir, lock, readonly, walk)
     try:

@@ -45,6 +45,7 @@ import numpy as np
 from crc32c import crc32c
 
 from journal.errors import RESTORE_A_BACKUP, BadConfiguration, DamagedStore, ForeignStore, NoctuaryFault, StoreIO
+from journal.layout import FILE_MODE
 from journal.slots import keyed_anew, rows_of, states
 
 SLOTS_OFFSET = 4096
@@ -53,7 +54,6 @@ KEY_BYTES = 32
 NONCE_BYTES = 16
 BLOCK_SLOTS = 8192
 KEYED_AHEAD_SLOTS = 4096
-FILE_MODE = 0o600
 
 _MAGIC = b"NOCTVLT1"
 _VERSION = 1

@@ -28,9 +28,10 @@ import lmdb
 import msgspec
 
 from journal.destroying import destroyed_parts, is_destroying
-from journal.environment import DATA_FILE, Environment
+from journal.environment import Environment
 from journal.errors import RESTORE_A_BACKUP, DamagedRecord, DamagedStore, StoreIO
 from journal.events import Opened, Purged, Restored, SealedPart, Vacuumed
+from journal.layout import DATA_FILE
 from journal.log import CHUNK_RECORDS, DATABASES, Log, MetaState, rows_from, sealed_key, stored_store_id
 from journal.preflight import check_data_file
 from journal.record import (

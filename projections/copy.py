@@ -16,22 +16,21 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from hashlib import blake2b
 from pathlib import Path
 
+from journal.copying import copy_file, digest_of
 from journal.environment import Environment
-from journal.errors import DamagedStore
-from journal.layout import StateDir, new_path, sync_directory, take_name, write_all, write_synced
+from journal.errors import DamagedStore, StoreIO
+from journal.layout import StateDir, new_path, sync_directory, take_name, write_synced
 from journal.log import Log
 from journal.space import free_bytes, make_way
 from projections import child, rows, tables, trust
 from projections.scrub import scrub
 from projections.store import ProjectionStore, check_place
-from projections.swap import remove_new, take_place
+from projections.swap import remove_copy, remove_new, take_place
 
 _SEAL = struct.Struct("<QQ32s")
 _SEAL_KEY = b"SEAL"
-_BLOCK_BYTES = 1 << 20
 _DATABASES = (*tables.DATABASES, tables.META)
 
 
@@ -53,8 +52,9 @@ def make_copy(source: Path, copy: Path) -> int:
         env.close()
     seq = _check(directory)
     (directory / "lock.mdb").unlink()
-    size, digest = _read_through(directory / trust.DATA_FILE)
-    write_synced(seal_file(directory), rows.seal_row(_SEAL_KEY, _SEAL.pack(seq, size, digest)))
+    found = digest_of(directory / trust.DATA_FILE)
+    payload = _SEAL.pack(seq, found.size_bytes, bytes.fromhex(found.digest))
+    write_synced(seal_file(directory), rows.seal_row(_SEAL_KEY, payload))
     sync_directory(directory)
     return seq
 
@@ -78,12 +78,6 @@ def take_name_of_copy(copy: Path) -> None:
     take_name(copy)
 
 
-def remove_copy(copy: Path) -> None:
-    """Take the copy away, if there is one."""
-    if os.path.lexists(copy):
-        trust.remove(copy)
-
-
 def copied_seq(copy: Path) -> int:
     """The record that the copy says it stands at, 0 when there is none to be used. Its data are not looked at."""
     try:
@@ -104,7 +98,9 @@ def take_copy(state_dir: StateDir, boot_id: bytes, log: Log) -> str | None:
     """Put the copy in the place of projections that are of another boot; None, also when there is no copy. Else why it
     can't be used, in one word: it is gone then.
 
-    A crash leaves the projections of another boot, without data, so that it is done again. Raises DamagedRecord.
+    A crash leaves the projections of another boot, without data, so that it is done again. Only one within the last
+    step, between taking those away and giving the new ones their name, leaves none: they are folded from the journal
+    then, and the copy goes, as where they were deleted. Raises DamagedRecord.
     """
     if not os.path.lexists(state_dir.projections_copy_dir):
         return None
@@ -112,7 +108,7 @@ def take_copy(state_dir: StateDir, boot_id: bytes, log: Log) -> str | None:
         _take(state_dir, boot_id, log)
     except NotUsed as error:
         reason = error.reason
-    except OSError:
+    except (StoreIO, OSError):
         reason = "io"
     else:
         return None
@@ -122,7 +118,7 @@ def take_copy(state_dir: StateDir, boot_id: bytes, log: Log) -> str | None:
 
 
 def _take(state_dir: StateDir, boot_id: bytes, log: Log) -> None:
-    """Raises NotUsed, OSError, DamagedRecord."""
+    """Raises NotUsed, StoreIO, OSError, DamagedRecord."""
     copy, directory = state_dir.projections_copy_dir, state_dir.projections_dir
     _seq, size, digest = _read_seal(copy)
     trust.remove_data(directory)  # it is not opened again in any case; the room may be needed
@@ -132,11 +128,11 @@ def _take(state_dir: StateDir, boot_id: bytes, log: Log) -> None:
     remove_new(directory)
     fresh = new_path(directory)
     fresh.mkdir(mode=0o700)
-    if _read_through(copy / trust.DATA_FILE, fresh / trust.DATA_FILE) != (size, digest):
+    if copy_file(copy / trust.DATA_FILE, fresh / trust.DATA_FILE) != (size, digest.hex()):
         raise NotUsed("seal")
     trust.write_open(fresh, boot_id)
     _check_fits(fresh, boot_id, log)
-    take_place(directory)
+    take_place(directory)  # a name that doesn't outlast a power cut costs a fold then, and nothing now
 
 
 def _check_fits(fresh: Path, boot_id: bytes, log: Log) -> None:
@@ -164,24 +160,6 @@ def _read_seal(copy: Path) -> tuple[int, int, bytes]:
     except (rows.DamagedRow, struct.error) as error:
         raise NotUsed("seal") from error
     return seq, size, digest
-
-
-def _read_through(source: Path, target: Path | None = None) -> tuple[int, bytes]:
-    """`(size, BLAKE2b-256)` of a file, which is copied to `target` on the way if one is given. Raises OSError."""
-    digest, size = blake2b(digest_size=32), 0
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    out = -1 if target is None else os.open(target, flags, 0o600)
-    try:
-        with source.open("rb", buffering=0) as read:
-            while block := read.read(_BLOCK_BYTES):
-                digest.update(block)
-                size += len(block)
-                if out >= 0:
-                    write_all(out, block)
-    finally:
-        if out >= 0:
-            os.close(out)
-    return size, digest.digest()
 
 
 def main(arguments: list[str]) -> int:

@@ -5,12 +5,13 @@ back from the disk waits for a fraction of a millisecond at most. It ends at the
 
 Damage costs what it hit: a memory whose particulars can't be read keeps a Bloom that rules nothing out, and is a
 finding; damaged header rows are told to the projections, whose repair is waited for, while questions read snapshots.
+Anything else that goes wrong is told to `failed`, and tried again later.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from time import sleep
 
@@ -39,6 +40,7 @@ PAUSE_S = 0.00005
 """Behind a step. What it really takes is as long again: the kernel's slack."""
 LOOK_EVERY_S = 1.0
 """How often is looked for memories whose Blooms became unknown, and for projections that were repaired."""
+FAILED_PAUSE_S = 10.0
 _ACTION = "Run `noctuary audit`; restore a backup that still has it."
 
 
@@ -46,10 +48,21 @@ class Ended(Exception):
     """It was told to end."""
 
 
+Failed = Callable[[Exception], None]
+"""Told what went wrong. What it raises ends the thread."""
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
 class Filling:
     """Fills `columns` from when it is started until it is ended."""
 
-    def __init__(self, columns: HeaderColumns, store: Store, projections: ProjectionStore) -> None:
+    def __init__(
+        self, columns: HeaderColumns, store: Store, projections: ProjectionStore, failed: Failed = _raise
+    ) -> None:
+        self._failed = failed
         self._columns = columns
         self._store = store
         self._projections = projections
@@ -66,12 +79,18 @@ class Filling:
             self._thread.join()
 
     def _run(self) -> None:
-        try:
-            while not self._ending.is_set():
+        while not self._ending.is_set():
+            pause_s = LOOK_EVERY_S
+            try:
                 self._fill()
-                self._ending.wait(LOOK_EVERY_S)
-        except Ended:
-            return
+            except Ended:
+                return
+            except Exception as error:
+                self._failed(error)
+                pause_s = FAILED_PAUSE_S
+                if self._columns.newest is None:
+                    self._columns.forget()  # what was begun collects no more
+            self._ending.wait(pause_s)
 
     def _fill(self) -> None:
         """All that is missing. Raises Ended."""

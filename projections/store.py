@@ -148,6 +148,10 @@ class ProjectionStore:
         self._directory = directory
         self.damaged: set[str] = set()  # databases in which a damaged value was met
         self.noticed = threading.Event()  # set when one is: for whoever heals it
+        self.place = threading.RLock()
+        """Held by whoever changes what lies in the directory, or names a copy of it."""
+        self.unmarked: OSError | None = None
+        """Why the mark of distrust is not on the disk, when it should be."""
         self._distrusted = False
         self.counters = counters
         self.head = head
@@ -212,7 +216,8 @@ class ProjectionStore:
     @contextmanager
     def snapshot(self) -> Iterator[TxnSnapshot]:
         """A read transaction on everything committed so far."""
-        env, head = self.env, self.head  # the head first: the snapshot has all of it
+        head = self.head  # first: what is in use is never behind it, whatever is committed or adopted meanwhile
+        env = self.env
         with env.read() as txn:
             yield TxnSnapshot(env, txn, head)
 
@@ -338,34 +343,48 @@ class ProjectionStore:
     def note_damage(self, database: str) -> None:
         """A value of `database` is damaged: unless it is healed before, the next open folds everything anew. Safe on
         any thread."""
-        if not self.damaged:
-            self.distrust()
-        self.damaged.add(database)
-        self.noticed.set()
+        with self.place:
+            is_marked = bool(self.damaged) and self.unmarked is None
+            self.damaged.add(database)
+            self.noticed.set()
+            if not is_marked:
+                self.distrust()
 
     def distrust(self) -> None:
-        """Mark what is there as not to be opened again: the next open folds from the journal."""
-        self._distrusted = True
-        with suppress(FileNotFoundError):  # what isn't there can't be opened
-            trust.write_distrust(self._directory)
+        """Mark what is there as not to be opened again: the next open folds from the journal. A mark that can't be
+        written is `unmarked`; `close` tries again."""
+        with self.place:
+            self._distrusted = True
+            self.unmarked = None
+            try:
+                trust.write_distrust(self._directory)
+            except FileNotFoundError:
+                return  # what isn't there can't be opened
+            except OSError as error:
+                self.unmarked = error
 
     def adopt(self, fresh: ProjectionStore, rebuilt: Collection[str]) -> None:
         """Go on with what `fresh` holds: it stands at the same record, and its files lie in this store's directory by
         now. To be called where batches are committed, between two of them. `rebuilt` is what was folded anew for it.
+        Raises nothing: whoever calls it can't go back.
         """
-        assert fresh.head == self.head, "not the same state"
         fresh.env.path = self._directory
-        self.env, self.counters = fresh.env, fresh.counters
+        self.env, self.counters, self.head = fresh.env, fresh.counters, fresh.head
         if set(rebuilt) == set(tables.PROJECTIONS):
             self.damaged.clear()
         else:
             self.damaged.difference_update(*(tables.PROJECTIONS[name] for name in rebuilt))
-        self._distrusted = False
+        self._distrusted, self.unmarked = False, None
         if self.damaged:
             self.distrust()
 
     def close(self, clean: bool) -> None:
-        """Close; a clean stop syncs everything, then takes OPEN away, unless what is there is distrusted."""
+        """Close; a clean stop syncs everything, then takes OPEN away, unless what is there is distrusted. Where no room
+        was for the mark of that, the data go. Raises OSError when they can't be taken away either."""
+        if self.unmarked is not None:
+            self.distrust()
+        if self.unmarked is not None:
+            trust.remove_data(self._directory)
         keeps = clean and not self._distrusted
         if keeps:
             self.env.sync()

@@ -3,7 +3,8 @@
 `OPEN` holds the boot id (16 bytes), the device (u64, little-endian) and a CRC-32C. It is made durable before the
 first write and unlinked after a full sync at a clean stop; nothing else is fsync'd. Same boot: only the process
 died, and the pages are in the kernel. Another boot: what lies there is never opened again. A boot id of zeros is
-none: whoever met damage leaves it, and the next open folds from the journal.
+none: whoever met damage leaves it, and the next open folds from the journal. It is replaced as a whole: what was
+written half never stands under its name.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import os
 import shutil
 from pathlib import Path
 
-from journal.layout import sync_directory
+from journal.layout import DATA_FILE as DATA_FILE
+from journal.layout import FILE_MODE, new_path, sync_directory, write_all
 from projections import rows
 
-DATA_FILE = "data.mdb"
 _KEY = b"OPEN"
 _NO_BOOT = bytes(16)
+_CONTENT_BYTES = 24
 
 
 def open_file(directory: Path) -> Path:
@@ -37,21 +39,30 @@ def may_be_trusted(directory: Path, boot_id: bytes) -> bool:
 
 
 def is_of_another_boot(directory: Path, boot_id: bytes) -> bool:
-    """Whether the machine went down while they were open: they were neither closed nor distrusted."""
+    """Whether the machine went down while they were open: they were neither closed nor distrusted. An `OPEN` that
+    doesn't hold says nothing of the kind."""
     opened = open_file(directory)
     if directory.is_symlink() or not is_file(opened):
         return False
-    return opened.read_bytes() not in (_content(directory, boot_id), _content(directory, _NO_BOOT))
+    try:
+        found = rows.open_row("OPEN", _KEY, opened.read_bytes())
+    except rows.DamagedRow:
+        return False
+    return len(found) == _CONTENT_BYTES and found[: len(boot_id)] not in (boot_id, _NO_BOOT)
 
 
 def write_open(directory: Path, boot_id: bytes) -> None:
-    """Make `OPEN` durable. Raises OSError."""
-    descriptor = os.open(open_file(directory), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    """Make `OPEN` durable; the one before is there until then. Not for two threads at once. Raises OSError."""
+    opened = open_file(directory)
+    fresh = new_path(opened)
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     try:
-        os.write(descriptor, _content(directory, boot_id))
+        write_all(descriptor, _content(directory, boot_id))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    fresh.rename(opened)
     sync_directory(directory)
     sync_directory(directory.parent)
 

@@ -3,10 +3,14 @@
 It is never the truth: everything here is warmed from the projections and the sealed parts. A batch adds to
 `pending`; `publish` takes it over after the journal commit, `discard` drops it. Sealed names are held as
 keyed hashes.
+
+Where what it was warmed from is folded anew, another one is warmed beside it: what batches teach meanwhile is kept for
+that one too (`keep`), and the lowest level goes on with its names (`renew`).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 from journal.events import SealedPart
@@ -54,6 +58,9 @@ def text_hash(hash_key: bytes, tenant: str, text: bytes) -> bytes:
     return keyed_hash(hash_key, b"text", tenant.encode(), text)
 
 
+_STAYS = frozenset({"columns", "blooms", "texts", "_kept"})
+"""What `renew` leaves: it is not warmed from the projections of names."""
+
 NO_DEFAULTS = SessionDefaults(0, False, None, None)
 
 
@@ -75,6 +82,7 @@ class WorkingSet:
         self.texts: Recent[TextKey, SealedPart] = Recent(MAX_TEXTS)
         self.partitions: dict[int, tuple[int, ...]] = {}  # of a tenant, all of them
         self.open_partitions: dict[tuple[int, int], tuple[int, int | None]] = {}
+        self._kept: deque[WorkingSet] | None = None
 
     def publish(self, pending: WorkingSet) -> None:
         """Take over what a committed batch has learned."""
@@ -97,3 +105,25 @@ class WorkingSet:
         """`publish` for the lowest level, after the journal commit."""
         self.publish(pending)
         self.live.settle()
+        kept = self._kept  # looked at once: it may be taken away just now
+        if kept is not None:
+            kept.append(pending)
+
+    def keep(self) -> None:
+        """From here on, what batches teach is kept for another one that is warmed: it is to begin with a record that
+        the journal had no earlier than now."""
+        self._kept = deque()
+
+    def keep_no_more(self) -> None:
+        self._kept = None
+
+    def teach(self, made: WorkingSet) -> None:
+        """Give `made` what was kept, in order: what it knew already does no harm."""
+        while self._kept:
+            made.take_over(self._kept.popleft())
+
+    def renew(self, made: WorkingSet) -> None:
+        """Go on with the names of `made`. To be called where batches are taken over, between two of them."""
+        for name, names in vars(made).items():
+            if name not in _STAYS:
+                setattr(self, name, names)

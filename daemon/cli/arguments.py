@@ -10,7 +10,9 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, BinaryIO
+
+import noctuary
 
 VERBS = {
     "hello": "", "describe": "verb", "remember": "text", "remember_many": "items", "get": "ids*",
@@ -268,24 +270,34 @@ def _positional(verb: str, places: list[str], params: dict[str, Any]) -> None:
         params["items"] = _value("items", "@", params["items"])
 
 
-def text_of(path: str) -> str:
-    """The text of a file, `-` for stdin; UTF-8 whatever the locale, and exact. Raises Usage, OSError."""
+def text_of(path: str, most_bytes: int | None = noctuary.LINE_BYTES) -> str:
+    """The text of a file, `-` for stdin; UTF-8 whatever the locale, and exact. Raises Usage, OSError, and TooLarge for
+    what no request can hold, without reading on; `most_bytes` None: it isn't for one request."""
     try:
         if path == "-":
-            return _standard_input().decode("utf-8")
+            return _standard_input(most_bytes).decode("utf-8")
         if "\0" in path:
             raise FileNotFoundError(2, "no file has such a name")
         with open(path.encode("utf-8", "surrogateescape"), "rb") as file:
-            return file.read().decode("utf-8")
+            return _bounded(file, most_bytes).decode("utf-8")
     except NO_FILE as error:
         raise Usage(f"can't read {path or 'the file'}: {error.strerror}") from error
     except ValueError as error:
         raise Usage(f"can't read {path or 'the file'}: it is not UTF-8") from error
 
 
-def _standard_input() -> bytes:
+def _standard_input(most_bytes: int | None) -> bytes:
     """Raises Usage when there is none, or it was read already: a second `-` would silently be empty."""
     if sys.stdin is None or sys.stdin.closed:
         raise Usage("standard input is closed")
     with sys.stdin:
-        return sys.stdin.buffer.read()
+        return _bounded(sys.stdin.buffer, most_bytes)
+
+
+def _bounded(file: BinaryIO, most_bytes: int | None) -> bytes:
+    if most_bytes is None:
+        return file.read()
+    content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise noctuary.TooLarge("what was given is longer than a request may be", data={"limit": most_bytes})
+    return content

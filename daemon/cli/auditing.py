@@ -72,13 +72,9 @@ def asked(
     client = noctuary.Client(given["socket"], given["tenant"], None)
     try:
         if state is not None:
-            served = str(client.call("head", {}, dict)["store"])
-            if served != wanted:
-                raise noctuary.Unavailable(
-                    f"{state} is open in another process, and the daemon at {client.socket} serves another store: "
-                    f"{state} holds {wanted}, the daemon serves {served}. "
-                    "Give the --socket of the daemon that has it open, or stop that daemon."
-                )
+            from daemon.cli.sameness import require_served
+
+            require_served(client, state, wanted)
         from daemon.cli import progressing
 
         with progressing.shown() as on_progress:
@@ -88,5 +84,7 @@ def asked(
 
 
 def code_of(result: dict[str, Any]) -> int:
-    """Every finding is damage: of the journal, or of a projection that differs from it."""
-    return exits.DAMAGED if result.get("findings") else exits.OK
+    """Every finding is damage: of the journal, or of a projection that differs from it. So is a head that was noted and
+    is not there any more."""
+    lost = any(told != "same" for told in result.get("against") or ())
+    return exits.DAMAGED if result.get("findings") or lost else exits.OK

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import noctuary
 from daemon.cli import arguments, exits, render
 from daemon.cli.arguments import Usage
-from daemon.cli.complaining import complain
+from daemon.cli.complaining import complain, warn
 
 META: dict[str, tuple[str, dict[str, Any]]] = {
     "trace": ("trace", {"direction": "sources"}),
@@ -34,6 +35,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command; the exit code is that of contract PROTOCOL §7."""
     words = list(sys.argv[1:] if argv is None else argv)
     prepare_streams()
+    if argv is None:  # this process is the command
+        end_in_order()
     as_json = arguments.wants_json(words)
     try:
         code = run(words)
@@ -55,6 +58,9 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         leave_output()
         return exits.INTERRUPTED
+    except Ended as ended:  # what was begun has been cleaned up on the way here
+        leave_output()
+        return exits.SIGNALLED + ended.number
     except Exception as error:
         from daemon.cli import failing
 
@@ -62,6 +68,25 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(error, OSError):
             leave_output()  # it may be the output itself that failed
         return code
+
+
+class Ended(BaseException):
+    """SIGTERM or SIGHUP: the command ends as at Ctrl-C, with what it had begun taken away."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def end_in_order() -> None:
+    """Have the signals that end a command by others end it through the code that cleans up."""
+
+    def end(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise Ended(number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, end)
 
 
 def prepare_streams() -> None:
@@ -250,6 +275,8 @@ def asked(given: dict[str, Any], verb: str, params: dict[str, Any], plain: bool 
             fuller.fill(client, result, params)
     finally:
         client.close()
+    if left := result.get("leftover"):  # of a backup: they may be keys
+        warn(f"these could not be removed from the directory of the backup: {', '.join(map(str, left))}")
     return show(given, result, code_of(verb, result), verb)
 
 

@@ -20,15 +20,16 @@ import noctuary
 from daemon.cli import arguments, auditing, exits, progressing
 from daemon.cli.arguments import Usage
 from daemon.cli.complaining import complain
+from daemon.cli.sameness import require_served
 from daemon.config import default_state
-from journal.errors import CannotCreate, DamagedStore, StoreLocked
-from journal.exporting import EXPORT_FORM, export_file, export_lines
+from journal.errors import EXPORT_AGAIN, CannotCreate, DamagedStore, StoreLocked
+from journal.exporting import EXPORT_FORM, export_file, export_lines, hash_key_check
 from journal.frames import Level
+from journal.layout import StateDir
 
 EXPORT = "export [--level skeleton|sealed|content] [--out FILE] [--force] [--state DIR]"
 IMPORT = "import --format frames FILE [--state DIR]"
 PAGE_RECORDS = 1000
-_EXPORT_AGAIN = "Export the store again."
 
 Step = Callable[[int, int], None]
 
@@ -41,8 +42,7 @@ def export(given: dict[str, Any], words: list[str]) -> int:
     level, out, force = _options(rest)
     if out == "-":
         return _to_output(given, state, level)
-    if state is not None and Path(out).resolve().is_relative_to(state.resolve()):
-        raise CannotCreate(f"{out} lies in the state directory, where nothing may rest in the clear")
+    _refuse_state(Path(out), state)
     told: dict[str, Any] = {}
     with export_file(Path(out), replace=force) as file, _steps("export") as step:
         for line in _lines(given, state, level, step):
@@ -50,6 +50,16 @@ def export(given: dict[str, Any], words: list[str]) -> int:
             file.write(line)
     _show(given, {"file": out, "level": told["level"], "records": told["head"]["seq"], "head": told["head"]}, "export")
     return exits.OK
+
+
+def _refuse_state(out: Path, state: Path | None) -> None:
+    """Raises CannotCreate for a place in a state directory: that of the store, which a daemon doesn't tell, or of any
+    other. What a directory is says what lies in it: it can be reached under several names.
+    """
+    place = out.resolve()
+    given = state is not None and place.is_relative_to(state.resolve())
+    if given or any(StateDir(each).is_used() for each in place.parents):
+        raise CannotCreate(f"{out} lies in a state directory, where nothing may rest in the clear")
 
 
 def _options(words: list[str]) -> tuple[Level, str, bool]:
@@ -84,7 +94,7 @@ def _to_output(given: dict[str, Any], state: Path | None, level: Level) -> int:
 def _lines(given: dict[str, Any], state: Path | None, level: Level, step: Step) -> Iterator[bytes]:
     """The lines of the export, of the store itself or of its daemon."""
     if state is None:
-        yield from _live(given, None, level, step)
+        yield from _live(given, None, "", level, step)
         return
     from daemon.cli.offline import open_to_read, store_at
 
@@ -94,23 +104,25 @@ def _lines(given: dict[str, Any], state: Path | None, level: Level, step: Step) 
             return
     except StoreLocked:
         wanted = store_at(state)
-    yield from _live(given, wanted, level, step)
+    yield from _live(given, state, wanted, level, step)
 
 
-def _live(given: dict[str, Any], wanted: str | None, level: Level, step: Step) -> Iterator[bytes]:
-    """What the daemon answers, checked to be one line of records. Raises DamagedStore when it is not."""
+def _live(given: dict[str, Any], state: Path | None, wanted: str, level: Level, step: Step) -> Iterator[bytes]:
+    """What the daemon answers, checked to be one line of records. Raises DamagedStore when it is not, and
+    noctuary.Unavailable when the daemon serves another store than the one in `state`.
+    """
     client = noctuary.Client(given["socket"], None, None)
     try:
         head = client.call("head", {}, dict)
-        if wanted not in (None, head["store"]):
-            raise noctuary.Unavailable(
-                f"the store is open in another process, and the daemon at {client.socket} serves another store "
-                f"({head['store']} instead of {wanted}); give the --socket of the daemon that has it open, or stop it"
-            )
+        if state is not None:
+            require_served(client, state, wanted)
         params = {"store_wide": True, "level": str(level), "limit": PAGE_RECORDS}
         page = client.call("records", params, dict)
         first = {"export": EXPORT_FORM, "store": head["store"], "epoch": head["epoch"], "head": head}
-        more = {"hash_key": page["hash_key"]} if level is Level.CONTENT else {}
+        more: dict[str, str] = {}
+        if level is Level.CONTENT:
+            check = hash_key_check(head["store"], page["hash_key"])
+            more = {"hash_key": page["hash_key"], "hash_key_check": check}
         yield msgspec.json.encode({**first, "level": str(level), **more}) + b"\n"
         chain, expected = str(head["store"]), 1
         while True:
@@ -119,7 +131,7 @@ def _live(given: dict[str, Any], wanted: str | None, level: Level, step: Step) -
                     break
                 if (frame["seq"], frame["prev"]) != (expected, chain):
                     found = f"the daemon's record {frame['seq']} does not follow on {expected - 1}"
-                    raise DamagedStore("export", found, _EXPORT_AGAIN, expected)
+                    raise DamagedStore("export", found, EXPORT_AGAIN, expected)
                 chain, expected = frame["chain"], expected + 1
                 yield msgspec.json.encode(frame) + b"\n"
             step(expected - 1, head["seq"])
@@ -130,7 +142,7 @@ def _live(given: dict[str, Any], wanted: str | None, level: Level, step: Step) -
         client.close()
     if (expected - 1, chain) != (head["seq"], head["chain"]):
         found = f"the daemon's records end at {expected - 1}, its head is record {head['seq']}"
-        raise DamagedStore("export", found, _EXPORT_AGAIN)
+        raise DamagedStore("export", found, EXPORT_AGAIN)
 
 
 # --- import ----------------------------------------------------------------------------------------

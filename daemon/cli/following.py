@@ -2,7 +2,8 @@
 
 `--json` prints each frame as a line of its own, and nothing else: whoever keeps the last line can give it back as
 `--after`. With `--marks` a mark is a line `{"mark": {…}}` too: where it is, also while nothing wanted is written.
-SIGINT, SIGTERM and a closed pipe are the ordinary ends, with 0.
+SIGINT, SIGTERM and a closed pipe are the ordinary ends, with 0. Where standard error is a terminal it says there from
+where it follows, and while the daemon is gone that it waits for it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -34,13 +36,27 @@ def subscribe(given: dict[str, Any], words: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _tell)
     subscription = noctuary.Subscription(given["socket"], given["tenant"], _after(params.pop("after", None)), params)
-    try:
-        for item in subscription:
-            if with_marks or not isinstance(item, noctuary.Mark):
-                _print(item, given["json"])
-    except (_Told, BrokenPipeError):
-        _leave_output()
+    if sys.stderr is not None and sys.stderr.isatty():
+        subscription.on_change = partial(_tell_change, subscription)
+    with subscription:
+        try:
+            for item in subscription:
+                if with_marks or not isinstance(item, noctuary.Mark):
+                    _print(item, given["json"])
+        except (_Told, BrokenPipeError):
+            _leave_output()
     return exits.OK
+
+
+def _tell_change(subscription: noctuary.Subscription, error: Exception | None) -> None:
+    """To whoever sits at the terminal, so that silence can be told from waiting."""
+    place = subscription.place or {}
+    if error is None:
+        told = f"following what is behind record {place.get('seq')}, epoch {place.get('epoch')}"
+    else:
+        told = f"the daemon is gone; waiting for it, up to {subscription.patience_s:.0f} s"
+    with suppress(OSError):
+        print(f"noctuary: {told}", file=sys.stderr, flush=True)
 
 
 def _after(place: Any) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ def run(client: noctuary.Client, words: list[str]) -> tuple[int, dict[str, Any]]
     """The exit code and what to tell. Raises Usage, and noctuary.InvalidInput for a file of another shape."""
     form, path = asked(words)
     try:
-        plan = FORMATS[form](text_of(path))
+        plan = FORMATS[form](text_of(path, most_bytes=None))
     except UnknownShape as error:
         raise refusal(f"{path}: {error}") from error
     if not plan.items:

@@ -27,10 +27,9 @@ from daemon.reads.audit import audit, head_result, region_findings
 from daemon.wire.params import AuditParams
 from daemon.wire.results import AuditResult, FindingOut, HeadResult
 from journal.copying import make_lock_file
-from journal.environment import DATA_FILE
 from journal.errors import DamagedStore, StoreAbsent, StoreIO, StoreLocked
 from journal.keycheck import check_keys
-from journal.layout import StateDir, StoreLock, new_path, read_format
+from journal.layout import DATA_FILE, StateDir, StoreLock, new_path, read_format
 from journal.store import Destroying, Store
 from journal.verify import Finding, Verification, verify_in_child
 from projections.rows import DamagedRow

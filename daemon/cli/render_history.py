@@ -10,10 +10,12 @@ from daemon.cli.render_text import plain, precise, table, wrap, zone_line
 
 def history(result: dict[str, Any]) -> list[str]:
     revisions, events = result["revisions"], result["events"]
+    # Most records speak of the memory itself, the first one always: only the others say of what.
+    own = events[0].get("about") if events else None
     lines = ["versions, oldest first:"]
     lines += table(("AT", "ID", "STATUS", "WHO", "HOW"), [_revision(row) for row in revisions])
     lines += ["", "what happened:"]
-    lines += table(("SEQ", "AT", "WHO", "EVENT"), [_event(row) for row in events]) if events else ["nothing"]
+    lines += table(("SEQ", "AT", "WHO", "EVENT"), [_event(row, own) for row in events]) if events else ["nothing"]
     for name in ("confidence", "strength"):
         if changes := result[name]:
             lines += ["", f"{name}:", *table(("SEQ", "AT", "OLD", "NEW", "WHY"), [_change(row) for row in changes])]
@@ -33,8 +35,10 @@ def _revision(row: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
 
 
-def _event(row: dict[str, Any]) -> list[str]:
-    return [str(row["seq"]), precise(row["at"]), who(row.get("actor")), plain(row["type"])]
+def _event(row: dict[str, Any], own: str | None) -> list[str]:
+    about = row.get("about")
+    of = f" of {plain(about)}" if about and about != own else ""
+    return [str(row["seq"]), precise(row["at"]), who(row.get("actor")), plain(row["type"]) + of]
 
 
 def _change(row: dict[str, Any]) -> list[str]:

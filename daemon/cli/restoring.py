@@ -18,7 +18,7 @@ from daemon.cli.arguments import Usage
 from daemon.config import default_state
 from journal.errors import DamagedStore
 from journal.layout import StateDir
-from journal.purges import Directive, read_purges
+from journal.purges import Purges, read_purges
 from journal.restoring import Outcome, Wanted, restore
 
 FORM = "restore BACKUP [--state DIR] [--vault BACKUP] [--purges FILE | --without-purges]"
@@ -33,9 +33,9 @@ def run(given: dict[str, Any], words: list[str]) -> int:
         raise Usage("a restore makes a store: it takes --state, no --socket and no --tenant")
     backup, options, without = _options(words)
     root = Path(options.get("--state") or os.environ.get("NOCTUARY_STATE") or default_state(os.environ)).absolute()
-    directives = () if without else _directives(root, options.get("--purges"))
+    found = Purges((), ()) if without else _purges(root, options.get("--purges"))
     vault_from = Path(options["--vault"]) if "--vault" in options else None
-    wanted = Wanted(backup, vault_from, directives, VERSION, time.time_ns() // 1_000_000)
+    wanted = Wanted(backup, vault_from, found.directives, VERSION, time.time_ns() // 1_000_000)
     with progressing.shown() as on_progress:
 
         def step(phase: str, done: int, of: int) -> None:
@@ -43,7 +43,7 @@ def run(given: dict[str, Any], words: list[str]) -> int:
                 on_progress(noctuary.Progress(0, done, of, phase))
 
         made = restore(root, wanted, step)
-    warnings = _warnings(made, without)
+    warnings = [*_cut_short(found), *_warnings(made, without)]
     _show(given, root, made, warnings)
     return exits.OK
 
@@ -64,7 +64,7 @@ def _options(words: list[str]) -> tuple[Path, dict[str, str], bool]:
     return Path(words[0]), found, without
 
 
-def _directives(root: Path, given: str | None) -> tuple[Directive, ...]:
+def _purges(root: Path, given: str | None) -> Purges:
     """The purges to be carried out again. Raises DamagedStore when a line of theirs is lost."""
     path = StateDir(root).purges_file if given is None else Path(given)
     if given is not None and not path.is_file():
@@ -77,7 +77,20 @@ def _directives(root: Path, given: str | None) -> tuple[Directive, ...]:
             f"{path} can't be read in {len(found.lost_lines)} lines: {lines}",
             "What they purged would read again: take a sound copy of the file, or remove these lines to go without.",
         )
-    return found.directives
+    return found
+
+
+def _cut_short(found: Purges) -> list[str]:
+    """Lines that a crash explains may still be all that is left of a purge: the store that was to write it again at its
+    next opening is lost.
+    """
+    if not found.damaged_lines:
+        return []
+    lines = ", ".join(map(str, found.damaged_lines[:10]))
+    return [
+        f"{len(found.damaged_lines)} lines of the purge list are cut short, as a crash leaves them: {lines}. What such "
+        "a line purged READS AGAIN in this store, unless another line says it too."
+    ]
 
 
 def _warnings(made: Outcome, without: bool) -> list[str]:

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from daemon.asking import NOBODY, Asking
-from daemon.prepare import UNSET
+from daemon.prepare import UNSET, invalid
 from daemon.wire import results as r
 from daemon.wire.times import format_ms
 from journal.errors import DamagedRecord
+from journal.forks import forked_seq
 from journal.keycheck import check_keys
 from journal.record import Head
 from journal.store import Store
@@ -52,6 +53,9 @@ def _audit(store: Store, projections: ProjectionStore, params: Any, asking: Aski
     from_seq = 1 if params.from_seq is UNSET else max(1, params.from_seq)
     head = store.log.head()
     to_seq = head.seq if params.to_seq is UNSET else min(params.to_seq, head.seq)
+    if head.seq and from_seq > to_seq:
+        name = "from_seq" if params.from_seq is not UNSET and from_seq > head.seq else "to_seq"
+        raise invalid(name, f"no record lies from {from_seq} to {to_seq}", limit=head.seq)
 
     def walked(at: Progress) -> None:
         asking.step("walk", at.seq - from_seq + 1, at.to_seq - from_seq + 1)
@@ -143,9 +147,17 @@ def _folded(store: Store, scratch: Path, seq: int, asking: Asking) -> dict[str, 
 
 
 def _against(store: Store, noted: Any) -> str:
-    head = store.log.head()
+    """What became of a head that was noted. One of an earlier epoch, from behind the place that a restore went on
+    from, is rewritten from the record on that says so.
+    """
+    head, forked = store.log.head(), None
     if noted.store != store.store_id.hex():
         return "other store"
+    if noted.epoch < head.epoch:
+        with suppress(DamagedRecord):  # it is a finding; what can be said is said
+            forked = forked_seq(store.log, noted.epoch)
+        if forked is not None and noted.seq > forked:
+            return f"rewritten at {forked + 1}"
     if noted.seq > head.seq:
         return f"journal behind by {noted.seq - head.seq}"
     chain = b""  # of a damaged record: it is not what was noted, whoever did that

@@ -16,7 +16,7 @@ from daemon.wire import exchange_results as r
 from daemon.wire.times import format_ms
 from journal.codes import EdgeType
 from journal.errors import DamagedRecord
-from journal.events import EVENT_WORDS
+from journal.events import EVENT_WORDS, Ref
 from journal.record import Record
 from journal.tsid import memory_ref
 from projections import edges
@@ -43,7 +43,7 @@ def history(reading: Reading, params: Any) -> r.HistoryResult:
     confidence, strength = steps((record for _, record in told), tsid)
     return r.HistoryResult(
         revisions=[_revision(reading, *each) for each in _versions(reading, tsid, row)],
-        events=[_event(seq, record) for seq, record in told],
+        events=[_event(seq, record, (kind, tsid)) for seq, record in told],
         confidence=[_change(step) for step in confidence],
         strength=[_change(step) for step in strength],
     )
@@ -58,12 +58,12 @@ def _record(reading: Reading, seq: int) -> Record | None:
         return None
 
 
-def _event(seq: int, record: Record | None) -> r.HistoryEvent:
+def _event(seq: int, record: Record | None, own: Ref) -> r.HistoryEvent:
     if record is None:
         return r.HistoryEvent(seq=seq, at=None, type=DAMAGED, version=EVENT_VERSION, actor=None)
     return r.HistoryEvent(
         seq=seq, at=format_ms(record.at_ms), type=EVENT_WORDS[type(record.event)], version=EVENT_VERSION,
-        actor=actor_of(record),
+        actor=actor_of(record), about=memory_ref(*getattr(record.event, "memory", own)),
     )  # fmt: skip
 
 

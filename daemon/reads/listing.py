@@ -9,8 +9,7 @@ import msgspec
 import numpy as np
 
 from daemon import limits
-from daemon.prepare import UNSET, invalid
-from daemon.reads.cursors import decode_cursor, encode_cursor
+from daemon.prepare import UNSET
 from daemon.reads.memories import compact, full
 from daemon.reads.reading import Reading
 from daemon.reads.selecting import Selecting
@@ -18,7 +17,6 @@ from daemon.wire import results as r
 
 PAGE_BYTES = limits.LINE_BYTES - 65_536
 """A page of memories ends before the line that carries it would be too long; one alone always fits."""
-TOTAL_DIGITS = 19
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -29,29 +27,20 @@ def list_memories(reading: Reading, params: Any) -> r.ListResult:
     meanwhile is on no page; and how many there were then: `total`, which the first page counts for all.
     """
     sel = params.sel
-    key = repr((reading.tenant_names, sel, params.full))
-    epoch = reading.store.epoch
+    cursors = reading.cursors(repr(("list", reading.tenant_names, sel, params.full)))
     selecting = Selecting(reading, sel)
     candidates = selecting.candidates()
-    base, _, counted = ("" if params.cursor is UNSET else params.cursor).partition(".")
-    last = int(candidates[-1]) if len(candidates) else 0
-    after, newest = decode_cursor(base if base else params.cursor, key, last, epoch)
-    candidates = candidates[: np.searchsorted(candidates, np.uint64(newest), "right")]
+    place = cursors.decode(params.cursor, int(candidates[-1]) if len(candidates) else 0)
+    candidates = candidates[: np.searchsorted(candidates, np.uint64(place.head), "right")]
     if params.cursor is UNSET:
         chosen = list(selecting.matching(candidates))
         total, found = len(chosen), iter(chosen)
     else:
-        total = _total(counted)
-        found = selecting.matching(candidates[np.searchsorted(candidates, np.uint64(after), "right") :])
+        total = place.total
+        found = selecting.matching(candidates[np.searchsorted(candidates, np.uint64(place.last), "right") :])
     page, more = _page(reading, params, found)
-    cursor = f"{encode_cursor(page[-1][0], newest, key, epoch)}.{total}" if more else None
+    cursor = cursors.encode(page[-1][0], place.head, total) if more else None
     return r.ListResult(memories=[shown for _, shown in page], next_cursor=cursor, total=total)
-
-
-def _total(counted: str) -> int:
-    if not counted.isascii() or not counted.isdigit() or len(counted) > TOTAL_DIGITS:
-        raise invalid("cursor", "not a cursor")
-    return int(counted)
 
 
 def _page(reading: Reading, params: Any, chosen: Iterator[int]) -> tuple[list[tuple[int, Any]], bool]:

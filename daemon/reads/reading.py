@@ -13,6 +13,7 @@ from functools import partial
 import lmdb
 
 from daemon.asking import NOBODY, Asking
+from daemon.reads.cursors import Cursors
 from journal import events
 from journal.codes import EdgeType, Mark, Part
 from journal.errors import DamagedRecord
@@ -156,6 +157,10 @@ class Reading:
         """The numbers of the records about a memory of ours: the one that created it, and all that touched it since."""
         touching = self.state.prefix(tables.TOUCHES, KEY64.pack(tsid))
         return [row.seq, *(int(KEY64_64.unpack(key)[1]) for key, _ in touching)]
+
+    def cursors(self, query: str) -> Cursors:
+        """Those of one query of ours, `query` in one spelling."""
+        return Cursors(query, self.store.epoch, self.store.vault.hash_key)
 
     def note_damage(self, seq: int, what: str) -> None:
         """Record `seq`, or what it names, can't be read: kept as a finding, which `status` tells."""

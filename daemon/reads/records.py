@@ -20,9 +20,10 @@ import lmdb
 
 from daemon.asking import Asking
 from daemon.caller import Caller
-from daemon.failures import note_damage, refusal_of
+from daemon.failures import note_damage
+from daemon.feed import behind_damage
 from daemon.prepare import UNSET, parse_memory, parse_session, parse_time
-from daemon.reads.cursors import decode_cursor, encode_cursor
+from daemon.reads.cursors import Cursors
 from daemon.reads.listing import PAGE_BYTES
 from daemon.reads.reading import Reading, reading
 from daemon.refusal import Reason, Refused
@@ -117,7 +118,7 @@ def records(service: Service, params: Any, caller: Caller, tenants: tuple[str, .
         return _Search(service, params, names, level, asking).page()
     except (DamagedRow, DamagedRecord) as error:
         note_damage(service.store, service.projections, error)
-        raise refusal_of("records", error) from error
+        raise behind_damage(service, "records", error) from error
 
 
 def _check_rights(params: Any, caller: Caller, level: Level) -> None:
@@ -142,12 +143,13 @@ class _Search:
         self._log = service.store.log
         store = service.store
         self._maker = FrameMaker(store.log, store.vault, store.sealer, self._tenant_name)
-        self._key = repr((names if not params.store_wide else "store", _asked(params)))
+        query = repr(("records", names if not params.store_wide else "store", _asked(params)))
+        self._cursors = Cursors(query, store.epoch, store.vault.hash_key)
         with reading(store, service.projections, service.names, names, 0, False, asking=asking) as view:
             self._query = _query(params, None if params.store_wide else view.tenants)
-            base, _, counted = ("" if params.cursor is UNSET else params.cursor).partition(".")
-            self._after, head_seq = decode_cursor(base or UNSET, self._key, view.state.head.seq, store.epoch)
-            self._counted = _counted(counted) if base else None
+            place = self._cursors.decode(params.cursor, view.state.head.seq)
+            self._after, head_seq = place.last, place.head
+            self._counted = None if params.cursor is UNSET else (place.total, place.given)
             self._place = _place(view, params, head_seq)
         self._head_seq = head_seq
         if self._counted is None and self._query.has_no_condition() and self._place.is_whole():
@@ -172,8 +174,28 @@ class _Search:
             return sum(usage.of_tenant(state, tenant).records for tenant in tenants)
 
     def page(self) -> r.RecordsResult:
-        """Up to `limit` frames, and to what a line can carry. Raises Refused, DamagedRecord."""
+        """Up to `limit` frames, to what a line can carry, and to the first record that is damaged. Raises Refused, and
+        DamagedRecord when that comes first.
+        """
         frames: list[Frame] = []
+        try:
+            found = self._fill(frames)
+        except DamagedRecord as error:
+            if not frames:
+                raise
+            note_damage(self._service.store, self._service.projections, error)
+            found = len(frames) + 1  # the next page begins with the damage, and says so
+        total, given = self._counted or (found, 0)
+        given += len(frames)
+        return r.RecordsResult(
+            frames=cast("list[r.Frame]", frames),
+            next_cursor=self._cursor(frames[-1].seq, total, given) if frames and given < total else None,
+            total=total,
+            hash_key=self._hash_key(),
+        )
+
+    def _fill(self, frames: list[Frame]) -> int:
+        """Put the frames of a page there; how many match, those behind the page too when nobody has counted them."""
         size_bytes, found, full = 0, 0, False
         for txn, row in self._matches(self._after):
             found += 1
@@ -188,17 +210,10 @@ class _Search:
             full = size_bytes > PAGE_BYTES or len(frames) == self._params.limit
             if full and self._counted is not None:
                 break
-        total, given = self._counted or (found, 0)
-        given += len(frames)
-        return r.RecordsResult(
-            frames=cast("list[r.Frame]", frames),
-            next_cursor=self._cursor(frames[-1].seq, total, given) if frames and given < total else None,
-            total=total,
-            hash_key=self._hash_key(),
-        )
+        return found
 
     def _cursor(self, last: int, total: int, given: int) -> str:
-        return f"{encode_cursor(last, self._head_seq, self._key, self._service.store.epoch)}.{total}.{given}"
+        return self._cursors.encode(last, self._head_seq, total, given)
 
     def _hash_key(self) -> Any:
         whole = self._params.store_wide and self._level is Level.CONTENT
@@ -229,14 +244,6 @@ def _asked(params: Any) -> tuple[Any, ...]:
     """What a cursor is bound to, beside the tenants."""
     names = ("since", "until", "from_seq", "memory", "session", "types", "actor", "level", "store_wide")
     return tuple(getattr(params, name) for name in names)
-
-
-def _counted(text: str) -> tuple[int, int]:
-    """`(total, given)` in a cursor. Raises Refused."""
-    total, _, given = text.partition(".")
-    if not (total.isascii() and total.isdigit() and given.isascii() and given.isdigit()):
-        raise Refused(Reason.INVALID_INPUT, "not a cursor", parameter="cursor")
-    return int(total), int(given)
 
 
 def _query(params: Any, tenants: frozenset[int] | None) -> _Query:

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daemon import limits
-from daemon.prepare import UNSET, invalid
-from daemon.reads.cursors import decode_cursor, encode_cursor
+from daemon.prepare import UNSET
+from daemon.reads.cursors import Cursors
 from daemon.reads.reading import Reading
 from daemon.reads.review_items import Place, shown
 from daemon.reads.selecting import segments
@@ -180,8 +180,8 @@ class Cursor(NamedTuple):
 def review(reading: Reading, params: Any) -> r.ReviewResult:
     """What somebody should look at, page by page. Raises Refused."""
     wanted = WORDS if params.what is UNSET else tuple(word for word in WORDS if word in params.what)
-    query = repr(("review", reading.tenant_names, wanted, params.threshold))
-    cursor = None if params.cursor is UNSET else _decoded(params.cursor, query, reading.store.epoch)
+    cursors = reading.cursors(repr(("review", reading.tenant_names, wanted, params.threshold)))
+    cursor = None if params.cursor is UNSET else _decoded(params.cursor, cursors)
     scan = Scan(reading, params.threshold, None if cursor is None else cursor.newest)
     if cursor is None:
         found = list(_places(scan, wanted))
@@ -192,7 +192,7 @@ def review(reading: Reading, params: Any) -> r.ReviewResult:
     items = _page(reading, found, params.limit)
     after = found[len(items) - 1] if len(items) < len(found) else None
     newest = scan.newest if cursor is None else cursor.newest
-    following = None if after is None else _encoded(Cursor(after, newest, total), query, reading.store.epoch)
+    following = None if after is None else _encoded(Cursor(after, newest, total), cursors)
     return r.ReviewResult(items=items, next_cursor=following, total=total)
 
 
@@ -216,16 +216,12 @@ def _page(reading: Reading, found: list[Place], limit: int) -> list[r.ReviewItem
     return items
 
 
-def _encoded(cursor: Cursor, query: str, epoch: int) -> str:
+def _encoded(cursor: Cursor, cursors: Cursors) -> str:
     what, tsid, other = cursor.after
-    return f"{encode_cursor(tsid, cursor.newest, query, epoch)}.{what}.{other}.{cursor.total}"
+    return cursors.encode(tsid, cursor.newest, cursor.total, what, other)
 
 
-def _decoded(text: str, query: str, epoch: int) -> Cursor:
+def _decoded(text: str, cursors: Cursors) -> Cursor:
     """Raises Refused."""
-    base, *numbers = text.split(".")
-    tsid, newest = decode_cursor(base, query, 0, epoch)
-    if len(numbers) != 3 or not all(each.isascii() and each.isdigit() and len(each) < 20 for each in numbers):
-        raise invalid("cursor", "not a cursor")
-    what, other, total = map(int, numbers)
-    return Cursor(Place(what, tsid, other), newest, total)
+    place = cursors.decode(text, 0)
+    return Cursor(Place(place.given, place.last, place.more), place.head, place.total)

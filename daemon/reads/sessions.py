@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from daemon.prepare import UNSET, parse_session
-from daemon.reads.cursors import decode_cursor, encode_cursor
 from daemon.reads.memories import compact
 from daemon.reads.reading import Reading
 from daemon.reads.sleeping import eligibility, passes_told
@@ -23,8 +22,8 @@ from projections.rows import SessionRow
 
 def session_list(reading: Reading, params: Any) -> r.SessionsResult:
     """The tenant's sessions, oldest first."""
-    query = repr(("sessions", reading.tenant_names, params.agent, params.open))
-    after, head_seq = decode_cursor(params.cursor, query, reading.state.head.seq, reading.store.epoch)
+    cursors = reading.cursors(repr(("sessions", reading.tenant_names, params.agent, params.open)))
+    after, head_seq, *_ = cursors.decode(params.cursor, reading.state.head.seq)
     page: list[r.SessionListed] = []
     total = 0
     last = after
@@ -44,7 +43,7 @@ def session_list(reading: Reading, params: Any) -> r.SessionsResult:
         last = number
     return r.SessionsResult(
         sessions=page,
-        next_cursor=encode_cursor(last, head_seq, query, reading.store.epoch) if more else None,
+        next_cursor=cursors.encode(last, head_seq) if more else None,
         total=total,
     )
 
@@ -148,8 +147,8 @@ def session(reading: Reading, params: Any) -> r.SessionResult:
 
 def _page(reading: Reading, params: Any, number: int, include: Any, result: r.SessionResult) -> None:
     """Turns in order, then what else carries the session, one list for the pages. A cursor fixes the head."""
-    query = repr(("session", reading.tenant_names, params.session, sorted(include)))
-    after, head_seq = decode_cursor(params.cursor, query, reading.state.head.seq, reading.store.epoch)
+    cursors = reading.cursors(repr(("session", reading.tenant_names, params.session, sorted(include))))
+    after, head_seq, *_ = cursors.decode(params.cursor, reading.state.head.seq)
     turns = sessions.turn_ids(reading.state, number) if "turns" in include else []
     others = sessions.other_ids(reading.state, number) if "derived" in include else []
     found = [(tsid, reading.memory(tsid)) for tsid in turns + others]
@@ -162,4 +161,4 @@ def _page(reading: Reading, params: Any, number: int, include: Any, result: r.Se
         result.derived = [shown for turn, shown in told if not turn]
     end = after + len(page)
     result.total = len(known)
-    result.next_cursor = encode_cursor(end, head_seq, query, reading.store.epoch) if end < len(known) else None
+    result.next_cursor = cursors.encode(end, head_seq) if end < len(known) else None

@@ -24,13 +24,16 @@ class Revision(Result, kw_only=True):
 
 
 class HistoryEvent(Result, kw_only=True):
-    """One record about a memory. Of one that can't be read only its number is told; its type is `damaged`."""
+    """One record that touches a memory. `about` is the memory that it speaks of: another one when that is a source
+    that was forgotten, say, and flags this memory. Of a record that can't be read only its number is told; its type is
+    `damaged`."""
 
     seq: int
     at: str | None
     type: str
     version: int
     actor: Actor | None
+    about: str | None = None
 
 
 class NumberChange(Result, kw_only=True):
@@ -133,7 +136,7 @@ class BackupPart(Result, kw_only=True):
 
 
 class BackupResult(Result, kw_only=True):
-    """The manifest, as it lies in the directory."""
+    """The manifest, as it lies in the directory. `leftover`: files of before that could not be removed."""
 
     backup: int
     store: str
@@ -141,6 +144,7 @@ class BackupResult(Result, kw_only=True):
     version: str
     journal: BackupPart | None
     vault: BackupPart | None
+    leftover: list[str] | UnsetType = UNSET
 
 
 class MetricsResult(Result, kw_only=True):

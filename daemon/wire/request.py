@@ -59,11 +59,12 @@ class Request(NamedTuple):
 
 
 class Rejected(Exception):
-    """A line that is no request. `id` is None when the line has no usable one."""
+    """A line that is no request. `id` is None when the line has no usable one, `verb` when it names none."""
 
-    def __init__(self, request_id: RequestId | None, refused: Refused) -> None:
+    def __init__(self, request_id: RequestId | None, refused: Refused, verb: str | None = None) -> None:
         self.id = request_id
         self.refused = refused
+        self.verb = verb
         super().__init__(refused.message)
 
 
@@ -116,7 +117,7 @@ def decode_request(line: bytes) -> Request:
     try:
         check_params(found.params)
     except Refused as refused:
-        raise Rejected(found.id, refused) from None
+        raise Rejected(found.id, refused, verb.name) from None
     return Request(found.id, verb, found.params)
 
 
@@ -142,11 +143,11 @@ def _decode_slowly(line: bytes) -> Request:
         typed = _decode_params(verb, found.params)
         check_params(typed)
     except msgspec.ValidationError as error:
-        raise Rejected(request_id, explain(str(error))) from None
+        raise Rejected(request_id, explain(str(error)), verb.name) from None
     except (msgspec.DecodeError, RecursionError):
         _reject(request_id, Reason.PARSE_ERROR, "the line is not JSON")
     except Refused as refused:
-        raise Rejected(request_id, refused) from None
+        raise Rejected(request_id, refused, verb.name) from None
     return Request(request_id, verb, typed)
 
 

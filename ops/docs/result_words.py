@@ -232,6 +232,7 @@ RESULT_WORDS = {
     "HistoryResult.confidence": "how its confidence changed",
     "HistoryResult.strength": "how its strength changed",
     "NumberChange.old": "before; null where it began",
+    "about": "the memory that the record speaks of",
     "reason": "the event that changed it",
     "frames": "in the order of the journal",
     "hash_key": "key of the store's hashes, hex; at level `content`, for who may export the store",
@@ -262,6 +263,8 @@ RESULT_WORDS = {
     "journal": "the journal part; null when there is none",
     "vault": "the vault part; null when there is none",
     "vault_next": "the first slot that was not handed out",
+    "leftover": "only when there are some: files in the directory that the manifest doesn't name and that could not be "
+    "removed; an earlier vault among them still holds keys",
     "BackupPart.at": "when the part was made",
     "files": "with size and digest",
     "BackupFile.name": "path in the directory of the backup",

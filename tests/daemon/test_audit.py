@@ -158,7 +158,7 @@ def test_a_damaged_head_is_a_finding_and_not_what_was_noted(opened: tuple[Store,
     for _ in range(2):
         write(store)
     head = store.log.head()
-    noted = SimpleNamespace(store=store.store_id.hex(), seq=head.seq, chain=head.chain.hex())
+    noted = SimpleNamespace(store=store.store_id.hex(), epoch=1, seq=head.seq, chain=head.chain.hex())
     asked = SimpleNamespace(from_seq=UNSET, to_seq=UNSET, rebuild=False, against=[noted])
     sound = audit(store, projections, asked)
     assert sound.against == ["same"] and sound.head.at is not None
@@ -167,3 +167,16 @@ def test_a_damaged_head_is_a_finding_and_not_what_was_noted(opened: tuple[Store,
     found = audit(store, projections, asked)
     assert codes(found) == ["record_damaged", "head"]
     assert found.against == [f"rewritten at {head.seq}"] and found.head.at is None
+
+
+@pytest.mark.parametrize(("from_seq", "to_seq", "parameter"), [(99, UNSET, "from_seq"), (3, 2, "to_seq")])
+def test_a_range_without_records_is_no_clean_bill(
+    opened: tuple[Store, ProjectionStore], from_seq: int, to_seq: Any, parameter: str
+) -> None:
+    store, projections = opened
+    for _ in range(4):
+        write(store)
+    asked = SimpleNamespace(from_seq=from_seq, to_seq=to_seq, rebuild=False, against=UNSET)
+    with pytest.raises(Refused) as refused:
+        audit(store, projections, asked)
+    assert refused.value.reason is Reason.INVALID_INPUT and refused.value.data["parameter"] == parameter

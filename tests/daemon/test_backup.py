@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from daemon.asking import Asking
+from daemon.logs import ALLOWED
 from daemon.refusal import Reason, Refused
 from daemon.wire.verbs import VERBS
 from journal.events import MemoryCreated, Purged, PurgeTarget
@@ -81,6 +83,35 @@ def test_the_answer_is_the_manifest(service: OpenedService, tmp_path: Path) -> N
     assert (answer["backup"], answer["version"], answer["store"]) == (1, "model", service.store.store_id.hex())
     only = service.read("backup", {"dir": str(tmp_path / "v"), "parts": ["vault"]})
     assert only["journal"] is None and only["vault"]["seq"] == answer["vault"]["seq"]
+
+
+def test_an_old_vault_that_stays_is_in_the_answer(service: OpenedService, tmp_path: Path) -> None:
+    remember(service, "one")
+    first = service.read("backup", {"dir": str(tmp_path / "b")})
+    assert "leftover" not in first
+    old = tmp_path / "b" / first["vault"]["files"][0]["name"]
+
+    def tell(phase: str, _done: int, _of: int) -> None:
+        if phase == "manifest" and old.is_file():
+            old.unlink()
+            old.mkdir()
+
+    params = msgspec.convert({"dir": str(tmp_path / "b")}, VERBS["backup"].params)
+    with capture_logs() as logged:
+        answer = service.service.read("backup", params, OPERATOR, asking=Asking(tell=tell))
+    assert answer.leftover == [old.name]
+    (told,) = [line for line in logged if line["event"] == "backup_leftover"]
+    assert (told["log_level"], told["what"], told["why"]) == ("warning", (old.name,), "EISDIR")
+    assert set(told) <= ALLOWED | {"event", "log_level"}
+
+
+def test_a_journal_alone_beside_an_older_vault_is_a_conflict(service: OpenedService, tmp_path: Path) -> None:
+    service.read("backup", {"dir": str(tmp_path / "b")})
+    remember(service, "one")
+    error = refused(service, dir=str(tmp_path / "b"), parts=["journal"])
+    assert (error.reason, error.data["parameter"]) == (Reason.CONFLICT, "dir")
+    assert "back up both parts" in error.message
+    service.read("backup", {"dir": str(tmp_path / "b")})
 
 
 def test_who_asks_for_the_impossible_is_told_why(service: OpenedService, tmp_path: Path) -> None:

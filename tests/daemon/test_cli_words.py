@@ -5,17 +5,21 @@ from __future__ import annotations
 import io
 import json
 import re
+import resource
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+import noctuary
 from daemon.cli import arguments, entry, exits
 from daemon.cli.arguments import Usage
 from daemon.wire.verbs import VERBS
 from daemon.wire.vocabulary import KindWord
 
+ROOT = Path(__file__).resolve().parents[2]
 HEAD = '{"store": "00", "epoch": 1, "seq": 2, "chain": "11", "at": null}'
 
 
@@ -173,6 +177,42 @@ def test_a_file_that_is_not_there_or_no_text_is_a_wrong_word(
     for path in (tmp_path / "none", tmp_path, tmp_path / "b"):
         assert entry.main(["remember", "--kind", "raw", "--file", str(path)]) == exits.USAGE
         assert f"can't read {path}" in capsys.readouterr().err
+
+
+ENDLESS = (
+    (["remember", "--kind", "raw", "-"], True), (["remember", "--kind", "raw", "--file", "/dev/zero"], False),
+    (["call", "list", "-"], True), (["call", "list", "--file=/dev/zero"], False), (["get", "-"], True),
+    (["forget", "raw:1", "--note", "-"], True), (["remember-many", "--file", "/dev/zero"], False),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "piped"), ENDLESS)
+def test_input_without_end_is_too_large_and_not_read_on(words: list[str], piped: bool) -> None:
+    """The bound of its memory makes it fail, rather than the machine, when it does read on."""
+
+    def bounded() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    with open("/dev/zero" if piped else "/dev/null", "rb") as source:
+        done = subprocess.run(
+            [sys.executable, "-m", "daemon.cli.entry", "--json", *words],
+            cwd=ROOT, stdin=source, capture_output=True, timeout=60, check=False, preexec_fn=bounded,
+        )  # fmt: skip
+    assert done.returncode == exits.of_reason("too_large") == 4
+    assert json.loads(done.stderr)["error"]["data"] == {"reason": "too_large", "limit": noctuary.LINE_BYTES}
+
+
+def test_what_just_fits_is_read(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x" * noctuary.LINE_BYTES)
+    assert len(arguments.text_of(str(tmp_path / "f"))) == noctuary.LINE_BYTES
+
+
+def test_an_import_is_many_requests_and_may_be_longer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f").write_bytes(b"\n" * (noctuary.LINE_BYTES + 1))
+    assert entry.main(["--json", "import", "--format", "turns", str(tmp_path / "f")]) == exits.REFUSED
+    assert json.loads(capsys.readouterr().err)["error"]["data"]["reason"] == "invalid_input", (
+        "it was read, and is empty"
+    )
 
 
 def test_words_that_are_not_utf_8_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -109,6 +109,7 @@ def test_every_record_about_a_memory_is_an_event_also_those_of_others(told: Told
     told.write("forget", id=note)
     found = told.history(note)
     assert [event["type"] for event in found["events"]] == ["memory_created", "forgotten", "recovered", "forgotten"]
+    assert [event["about"] for event in found["events"]] == [note, source, source, note]
     assert [event["seq"] for event in found["events"]] == sorted(event["seq"] for event in found["events"])
     assert found["events"][0]["at"] == made_at and found["events"][-1]["at"] == told.at
     assert found["events"][0]["actor"] == {"uid": os.getuid(), "role": "operator", "via": "client"}

@@ -222,13 +222,16 @@ def test_who_may_not_see_content_is_refused_before_the_blooms_could_tell_anythin
         assert refused.value.reason is Reason.DENIED
 
 
-def test_a_cursor_whose_count_was_changed_into_something_else_is_none(small: OpenedService) -> None:
+def test_a_cursor_that_was_changed_anywhere_is_none(small: OpenedService) -> None:
+    """Its place, head and count are taken as they are: whoever could write them would have the store walk anywhere."""
     for _ in range(3):
         _tagged(small, "a")
     cursor = small.read("list", {"limit": 1, "sel": {"tags": ["a"]}})["next_cursor"]
-    base = cursor.partition(".")[0]
-    for wrong in (base, f"{base}.", f"{base}.x", f"{base}.-1", f"{base}.{'9' * 40}", f"{base}.\u0661"):
+    genuine = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    for at in range(len(genuine)):
+        changed = genuine[:at] + bytes((genuine[at] ^ 0x80,)) + genuine[at + 1 :]
         with pytest.raises(Refused) as refused:
+            wrong = base64.urlsafe_b64encode(changed).decode().rstrip("=")
             small.read("list", {"limit": 1, "sel": {"tags": ["a"]}, "cursor": wrong})
         assert refused.value.reason is Reason.INVALID_INPUT and refused.value.data["parameter"] == "cursor"
 
@@ -262,15 +265,11 @@ def test_lists_beside_a_writer_see_its_batches_wholly(small: OpenedService) -> N
     assert small.read("list", {"limit": 1})["total"] == 2 * written
 
 
-def test_a_cursor_of_another_epoch_is_a_conflict(small: OpenedService) -> None:
+def test_a_cursor_of_another_epoch_is_a_conflict(small: OpenedService, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         _tagged(small, "a")
     cursor = small.read("list", {"limit": 1})["next_cursor"]
-    base, _, total = cursor.partition(".")
-    packed = bytearray(base64.urlsafe_b64decode(base + "=" * (-len(base) % 4)))
-    assert int.from_bytes(packed[:4], "big") == small.store.epoch
-    packed[:4] = (small.store.epoch + 1).to_bytes(4, "big")
-    other = base64.urlsafe_b64encode(packed).decode().rstrip("=")
+    monkeypatch.setattr(type(small.store), "epoch", small.store.epoch + 1)
     with pytest.raises(Refused) as refused:
-        small.read("list", {"limit": 1, "cursor": f"{other}.{total}"})
+        small.read("list", {"limit": 1, "cursor": cursor})
     assert refused.value.reason is Reason.CONFLICT

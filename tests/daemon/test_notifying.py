@@ -11,8 +11,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
-from daemon import sentences
+from daemon import notifying, sentences
 from daemon.config import load_config
 from daemon.notifying import STATUS_EVERY_S, Notifier
 from daemon.reads.operator import Operator
@@ -110,9 +112,26 @@ def test_nobody_to_tell_is_no_failure(address: str) -> None:
     notifier.ready()
 
 
-@pytest.mark.parametrize("usec", ["", "0", "-1", "1e6", "soon"])
-def test_a_watchdog_that_makes_no_sense_is_none(heard: Heard, usec: str) -> None:
-    assert Notifier(environ(heard, WATCHDOG_USEC=usec)).watchdog_s is None
+YEAR_USEC = 365 * 86_400 * 1_000_000
+NONSENSE = ["0", "-1", "1e6", "soon", "²", "1", "2", "9999", str(YEAR_USEC + 1), "9" * 309, "9" * 5000]
+
+
+@pytest.mark.parametrize("usec", NONSENSE, ids=range(len(NONSENSE)))
+def test_a_watchdog_that_makes_no_sense_is_none_and_that_is_logged(
+    heard: Heard, usec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with capture_logs() as logged:
+        monkeypatch.setattr(notifying, "log", structlog.get_logger("notifying"))
+        notifier = Notifier(environ(heard, WATCHDOG_USEC=usec))
+    assert notifier.watchdog_s is None and Watchdog(notifier).tick_s is None
+    assert [line["event"] for line in logged] == ["watchdog_ignored"]
+
+
+@pytest.mark.parametrize(("usec", "seconds"), [("10000", 0.01), (str(YEAR_USEC), 365 * 86_400.0), ("", None)])
+def test_a_watchdog_between_the_bounds_is_one(heard: Heard, usec: str, seconds: float | None) -> None:
+    with capture_logs() as logged:
+        assert Notifier(environ(heard, WATCHDOG_USEC=usec)).watchdog_s == seconds
+    assert logged == []
 
 
 def test_a_watchdog_for_another_process_is_none_of_ours(heard: Heard) -> None:

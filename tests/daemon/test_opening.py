@@ -19,6 +19,7 @@ from daemon.refusal import Reason, Refused
 from daemon.service import Service
 from daemon.wire.request import Request, decode_request
 from journal.codes import CallerRole
+from journal.layout import UnsafePath
 from journal.store import Store
 from projections import tables
 from projections.rows import DamagedRow
@@ -39,6 +40,18 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def asked(method: str, params: str = "{}") -> Request:
     return decode_request(f'{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}'.encode())
+
+
+def test_an_empty_directory_that_others_may_read_is_closed_and_used(tmp_path: Path) -> None:
+    """As a service manager or an operator makes it; one with something in it stays refused."""
+    (tmp_path / "state").mkdir(mode=0o755)
+    open_journal(tmp_path / "state", VERSION, NOW_MS).close(True)
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "other").mkdir(mode=0o755)
+    (tmp_path / "other" / "foreign").touch()
+    (tmp_path / "other").chmod(0o755)
+    with pytest.raises(UnsafePath):
+        open_journal(tmp_path / "other", VERSION, NOW_MS)
 
 
 def test_while_it_folds_only_the_daemon_itself_answers(store: Store) -> None:

@@ -177,6 +177,21 @@ def test_destroying_closing_reading_and_others_go_on(opened: OpenedService) -> N
     assert opened.write("remember", said(tenant="other"))["id"]
 
 
+def test_what_changes_nothing_leaves_nothing_where_room_is_short(opened: OpenedService) -> None:
+    """Each such command would keep its key: a tenant at its bound could fill the disk with them."""
+    kept = opened.write("remember", said())["id"]
+    opened.write("forget", {"id": kept})
+    opened.write("forget", {"id": kept, "idempotency_key": "kept"})
+    opened.service.quotas.replace({"default": 1})
+    head = opened.store.log.head().seq
+    for number in range(3):
+        told = opened.write("forget", {"id": kept, "idempotency_key": f"k{number}"})
+        assert told["found"] is True
+        assert opened.write("forget", {"id": "raw:0000000000001", "idempotency_key": f"u{number}"})["found"] is False
+    assert opened.store.log.head().seq == head
+    assert opened.write("forget", {"id": kept, "idempotency_key": "kept"})["duplicate"] is True
+
+
 def test_a_refused_write_takes_no_numbers_from_the_next(opened: OpenedService) -> None:
     """Rows of memories lie in order of their numbers: a hole would stay for ever."""
     opened.write("remember", said("aaaa"))

@@ -328,7 +328,8 @@ def test_a_cursor_belongs_to_its_question(filled: Filled) -> None:
     cursor = filled.ask(limit=1).next_cursor
     for params in ({"types": ["forgotten"]}, {"tenant": "other"}, {"store_wide": True}, {"level": "sealed"}):
         assert refused(lambda params=params: filled.ask(**params, cursor=cursor)).reason is Reason.INVALID_INPUT  # type: ignore[misc]
-    for bad in ("", "x", f"{cursor}.1", cursor.partition(".")[0], cursor.partition(".")[0] + ".a.b"):
+    assert cursor is not None
+    for bad in ("", ".", "x", f"{cursor}A", cursor[:-1], cursor.swapcase()):
         with pytest.raises((Refused, msgspec.ValidationError)):
             filled.ask(cursor=bad, limit=1)
 
@@ -375,13 +376,21 @@ def test_steps_are_told(filled: Filled) -> None:
     assert told and told[0][0] == "records" and told[0][2] == filled.frames[-1].seq
 
 
-def test_a_damaged_record_is_refused_by_its_number_and_noted(small: OpenedService) -> None:
-    small.write("remember", {"kind": "raw", "role": "user", "text": "sound"})
-    seq = small.write("remember", {"kind": "raw", "role": "user", "text": "damaged"})["address"]["seq"]
+def test_a_damaged_record_ends_a_page_is_told_by_its_number_and_can_be_gone_around(small: OpenedService) -> None:
+    def write(text: str) -> int:
+        return int(small.write("remember", {"kind": "raw", "role": "user", "text": text})["address"]["seq"])
+
+    write("sound")
+    seq, behind, last = write("damaged"), write("its frame needs the damaged one"), write("sound again")
     with small.store.env.write() as txn:
         value = bytes(txn.get(seq.to_bytes(8, "big"), db=small.store.env.db("records")) or b"")
         txn.put(seq.to_bytes(8, "big"), value[:-1] + bytes([value[-1] ^ 1]), db=small.store.env.db("records"))
-    refusal = refused(lambda: small.read("records", {}))
+    page = small.read("records", {"store_wide": True})
+    assert [frame["seq"] for frame in page["frames"]] == list(range(1, seq))
+    refusal = refused(lambda: small.read("records", {"store_wide": True, "cursor": page["next_cursor"]}))
     assert refusal.reason is Reason.DAMAGED and refusal.data["seq"] == seq
     assert any(isinstance(each, Finding) and each.seq == seq for each in small.store.findings)
+    assert refusal.data["current"]["seq"] == behind
+    (frame,) = small.read("records", {"store_wide": True, "from_seq": behind + 1})["frames"]
+    assert (frame["seq"], frame["prev"]) == (last, refusal.data["current"]["chain"])
     assert small.read("records", {"until": "2000-01-01T00:00:00Z"})["total"] == 0

@@ -169,6 +169,22 @@ def test_an_audit_is_in_nobodys_way(running: Running) -> None:
     assert all("result" in ask_all(client, b"")[0] for client in auditors)
 
 
+def test_what_waits_for_a_thread_waits_per_caller_and_connection(running: Running) -> None:
+    running.service.audit_gate.clear()
+    pool = running.server._own_pools["audit"]
+    first, second = running.connect(), running.connect()
+    first.sendall(b"".join(request(n, "audit") for n in range(4)))
+    while pool._waiting < 3:
+        pass
+    second.sendall(request(1, "audit"))
+    while pool._waiting < 4:
+        pass
+    ((caller, waiting),) = pool._ring.items()
+    assert caller == os.geteuid() and [len(each) for each in waiting.values()] == [3, 1]
+    running.service.audit_gate.set()
+    assert all("result" in answer for client in (first, second) for answer in ask_all(client, b""))
+
+
 def test_an_answer_that_cannot_be_written_costs_only_itself(running: Running) -> None:
     data = request(1, "forget", id="a") + request(2, "status") + request(3, "head")
     answers = {answer["id"]: answer for answer in ask_all(running.connect(), data)}

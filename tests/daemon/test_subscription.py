@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,8 +14,10 @@ import msgspec
 import pytest
 
 import noctuary
-from daemon import feed
+from daemon import feed, forks
+from daemon.asking import Asking
 from daemon.connection import SUBSCRIBED_BUFFER_BYTES
+from daemon.forks import Forks
 from daemon.front import Front
 from daemon.peers import PeerEntry
 from daemon.reads.operator import Operator
@@ -209,8 +213,52 @@ def test_a_place_of_an_older_epoch_is_told_where_the_journal_forked(tmp_path: Pa
             assert data["current"] == {"store": store_id.hex(), **after.head()} and after.head()["epoch"] == 2
             assert data["forked_from"] == {"store": store_id.hex(), **fork}
             assert "result" in wire.ask(2, "subscribe", after={**fork, "epoch": 2})
+            assert after.service.forks._next == after.head()["seq"] + 1, "all was looked at, and is not again"
+            after.service.forks._next, after.service.forks._last = 1, 0
+            assert wire.ask(3, "subscribe", after=fork)["error"]["data"] == data
+            never = wire.ask(4, "subscribe", after={**fork, "epoch": 0})["error"]["data"]
+            assert never["reason"] == "conflict" and "forked_from" not in never
     finally:
         after.close()
+
+
+def test_an_epoch_that_never_was_costs_no_look_at_the_journal(followed: Followed) -> None:
+    followed.write("a")
+    with Wire(followed.path) as wire:
+        for epoch in (0, 2, 9):
+            data = wire.ask(1, "subscribe", after={**followed.head(), "epoch": epoch})["error"]["data"]
+            assert data["reason"] == "conflict" and "forked_from" not in data
+    assert followed.service.forks._next == 1
+
+
+def test_the_search_for_forks_goes_on_where_it_was_cancelled(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed.write("a", "b", "c")
+    monkeypatch.setattr(forks, "LOOKED_AT_ONCE", 2)
+    found, stopped = Forks(followed.store.log), 0
+    asking = Asking()
+    asking.cancel()
+    while True:
+        try:
+            assert found.all(asking) == []
+            break
+        except Refused:
+            stopped += 1
+    assert stopped == -(-followed.head()["seq"] // 2)
+
+
+def test_a_feed_is_freed_with_its_last_reference(followed: Followed) -> None:
+    """In a cycle its memory would stay until a collection, which is long after a crowd has left."""
+    params = msgspec.convert({}, SubscribeParams)
+    found = followed.service.read("subscribe", params, OPERATOR)
+    gc.disable()
+    try:
+        left = weakref.ref(found)
+        del found
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 def test_while_the_projections_are_folded_it_is_unavailable(followed: Followed) -> None:

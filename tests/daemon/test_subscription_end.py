@@ -73,6 +73,7 @@ def test_a_connection_has_so_many_subscriptions_and_one_of_each_id(followed: Fol
         assert reason_of(wire.ask(0, "subscribe")) == "conflict"
         error = wire.ask(99, "subscribe")["error"]["data"]
         assert (error["reason"], error["limit"]) == ("invalid_input", limits.SUBSCRIPTIONS)
+        assert error["parameter"] == "method", "whatever its parameters: it is one subscription too many"
         wire.ask(100, "cancel", request=3)
         assert "result" in wire.ask(99, "subscribe")
 
@@ -145,8 +146,8 @@ def test_rights_that_still_cover_it_leave_it_alone(followed: Followed) -> None:
 
 
 def test_a_damaged_record_ends_it_behind_all_that_is_sound(followed: Followed) -> None:
-    followed.write("a", "b", "c")
-    bad = followed.head()["seq"] - 1
+    followed.write("a", "b", "c", "d")
+    bad = followed.head()["seq"] - 3  # "b": behind "d" stands the key of the batch
 
     def damage() -> None:
         with followed.store.env.write() as txn:
@@ -163,6 +164,9 @@ def test_a_damaged_record_ends_it_behind_all_that_is_sound(followed: Followed) -
     assert seqs == list(range(1, bad))
     assert reason_of(lines[-1]) == "damaged" and lines[-1]["params"]["error"]["data"]["seq"] == bad
     assert any(finding.seq == bad for finding in followed.store.findings)
+    with Wire(followed.path) as wire:  # the one behind it can't be told, for its frame names the chain before
+        wire.send(2, "subscribe", after=lines[-1]["params"]["error"]["data"]["current"], level="content")
+        assert texts(wire.records(2), 1) == ["d"]
 
 
 def test_a_frame_that_no_line_can_carry_ends_it_and_says_where_to_go_on(

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from journal.backup import Place, Source, back_up
+from journal.backup import Place, Source, Step, back_up
 from journal.events import SealedPart
 from journal.keycheck import check_keys
 from journal.manifest import PARTS, Manifest
@@ -39,18 +39,18 @@ def backed_up(
     store: Store,
     directory: Path | str,
     parts: Iterable[str] = PARTS,
-    step: Callable[[str, int, int], None] = nothing,
+    step: Step = nothing,
     place: Callable[[], Place] | None = None,
 ) -> Manifest:
     source = Source(store, "test", lambda: AT, place or (lambda: place_of(store)), step, lambda: False)
-    return back_up(source, str(directory), parts)
+    return back_up(source, str(directory), parts).manifest
 
 
 def restored(
     root: Path,
     backup: Path,
     directives: Iterable[Directive] = (),
-    step: Callable[[str, int, int], None] = nothing,
+    step: Step = nothing,
     vault_from: Path | None = None,
 ) -> Outcome:
     return restore(root, Wanted(backup, vault_from, tuple(directives), "test", NOW_MS), step)

@@ -15,6 +15,7 @@ from daemon.cli.offline import open_to_read
 from journal.errors import CannotCreate
 from journal.exporting import export_file, export_lines
 from journal.frames import Level, decode_frame, verify_frame
+from journal.sealing import keyed_hash
 from journal.store import open_store
 from tests.journal.exported import exported, unpack_golden
 
@@ -36,6 +37,7 @@ def test_the_first_line_names_the_head_and_the_rest_leads_to_it(tmp_path: Path) 
                 "at": decode_frame(rest[-1]).at,
             },
             "hash_key": store.vault.hash_key.hex(),
+            "hash_key_check": keyed_hash(store.vault.hash_key, b"export", store.store_id).hex(),
         }  # fmt: skip
     finally:
         store.close(clean=False)
@@ -142,3 +144,10 @@ def test_a_file_that_can_not_grow_fails_and_is_gone(tmp_path: Path) -> None:
     )
     assert done.stdout.startswith("74 "), done.stderr
     assert "File too large" in done.stdout and os.listdir(tmp_path) == []
+
+
+def test_what_fails_beside_the_file_is_not_told_as_its_failure(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError, match="the journal"), export_file(tmp_path / "out") as file:
+        file.write(b"half")
+        raise PermissionError(13, "the journal")
+    assert os.listdir(tmp_path) == []

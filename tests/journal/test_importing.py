@@ -252,6 +252,8 @@ def damaged_part(frame: Frame) -> None:
     frame.parts[0] = FramePart(part.part, "damaged", part.owner_seq, part.length)
 
 
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
 BAD: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "out of order": swapped,
     "one missing": lambda lines: [*lines[:20], *lines[21:]],
@@ -265,11 +267,19 @@ BAD: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "not JSON": lambda lines: [b"what is this\n"],
     "another JSON": lambda lines: [b'{"a": 1}\n', *lines[1:]],
     "a frame that is no JSON": lambda lines: [*lines[:9], b"\x00\xff\n", *lines[10:]],
+    "a frame nested too deeply": lambda lines: [*lines[:9], b'{"more":' + DEEP + b"}\n", *lines[10:]],
+    "a reading nested too deeply": lambda lines: [*lines[:9], b'{"event":{"a":' + DEEP + b"}}\n", *lines[10:]],
+    "a first line nested too deeply": lambda lines: [b'{"head":{"more":' + DEEP + b"}}\n", *lines[1:]],
     "a blank line": lambda lines: [*lines[:9], b"\n", *lines[9:]],
     "skeleton": lambda lines: with_head(lines, level="skeleton", hash_key=None),
     "sealed": lambda lines: with_head(lines, level="sealed", hash_key=None),
     "no key of hashes": lambda lines: with_head(lines, hash_key=None),
     "a short key of hashes": lambda lines: with_head(lines, hash_key="00"),
+    "another key of hashes": lambda lines: with_head(lines, hash_key="5a" * 32),
+    "an epoch that no store has": lambda lines: with_head(lines, epoch=1 << 70),
+    "a number that no record has": lambda lines: with_head(
+        lines, head={**json.loads(lines[0])["head"], "seq": 1 << 64}
+    ),
     "a later form": lambda lines: with_head(lines, export=2),
     "another store in the first line": lambda lines: with_head(lines, store="00" * 16),
     "another epoch in the first line": lambda lines: with_head(lines, epoch=2),

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from journal.importing import import_frames
+from journal.purges import read_purges
 from ops.golden.story import AGENT, Story, answers
 from tests.journal.exported import exported
 from tests.model.opened import OpenedService
@@ -34,5 +35,9 @@ def test_everything_that_a_store_can_hold_comes_back(tmp_path: Path) -> None:
         reopened = opened.write("session_open", dict(AGENT))
         assert not reopened["created"], "the session is found by its key"
         assert opened.write("remember", {**said, "text": "and on"})["turn"] == 6
+        opened.reopen(True)
+        assert opened.store.findings == []
     finally:
         opened.close(True)
+    purges = read_purges(tmp_path / "new" / "purges")
+    assert len(purges.directives) == 1 and purges.damaged_lines == (), "each purge once, in a form that can be read"

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from journal.creating import create_store
+from journal.destination import OccupiedDirectory
 from journal.errors import CannotCreate, DamagedStore, ForeignStore, NoctuaryFault, StoreLocked
 from journal.events import Restored
 from journal.headfile import read_head
-from journal.layout import StateDir, StoreLock, write_synced
+from journal.layout import StateDir, StoreLock
 from journal.manifest import MANIFEST
-from journal.purges import read_purges
+from journal.purges import Directive, append_purges, read_purges
 from journal.store import purge_parts
 from tests.journal.backing import (
-    Stop,
-    StopAt,
     assert_sound,
     backed_up,
     directives_of,
@@ -38,26 +34,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 # --- what is refused -------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with three texts in `state`, its backup in `b`."""
-    directory = tmp_path_factory.mktemp("template")
-    store = opened(made(directory))
-    for text in (b"one", b"two", b"three"):
-        remember(store, text)
-    backed_up(store, directory / "b")
-    store.close(clean=True)
-    return directory
-
-
-@pytest.fixture
-def backup(template: Path, tmp_path: Path) -> Path:
-    """The backup, beside its store, for this test to harm."""
-    for name in ("state", "b"):
-        shutil.copytree(template / name, tmp_path / name)
-    return tmp_path / "b"
 
 
 def name_of(backup: Path, part: str) -> Path:
@@ -120,12 +96,12 @@ def test_parts_of_different_stores_are_refused(tmp_path: Path, backup: Path) -> 
 def test_an_older_vault_is_refused(tmp_path: Path) -> None:
     store = opened(made(tmp_path))
     remember(store, b"one")
-    backed_up(store, tmp_path / "b")
+    backed_up(store, tmp_path / "v")
     remember(store, b"two")
-    backed_up(store, tmp_path / "b", ["journal"])
+    backed_up(store, tmp_path / "j", ["journal"])
     store.close(clean=True)
     with pytest.raises(DamagedStore, match="older vault"):
-        restored(tmp_path / "r", tmp_path / "b")
+        restored(tmp_path / "r", tmp_path / "j", vault_from=tmp_path / "v")
 
 
 def test_only_an_empty_directory_is_filled(tmp_path: Path, backup: Path) -> None:
@@ -143,6 +119,39 @@ def test_only_an_empty_directory_is_filled(tmp_path: Path, backup: Path) -> None
         restored(backup, backup)
 
 
+def test_no_backup_takes_the_place_of_one_that_is_read(tmp_path: Path) -> None:
+    store = opened(made(tmp_path))
+    remember(store, b"one")
+    for name in ("j", "v"):
+        backed_up(store, tmp_path / name)
+    tried: list[str] = []
+
+    def step(phase: str, _done: int, _of: int) -> None:
+        for name in ("j", "v"):
+            with pytest.raises(OccupiedDirectory, match="another backup or restore"):
+                backed_up(store, tmp_path / name)
+        tried.append(phase)
+
+    before = files_in(tmp_path / "j"), files_in(tmp_path / "v")
+    restored(tmp_path / "r", tmp_path / "j", step=step, vault_from=tmp_path / "v")
+    assert {"journal", "vault", "check"} <= set(tried)
+    assert (files_in(tmp_path / "j"), files_in(tmp_path / "v")) == before
+    for name in ("j", "v"):
+        backed_up(store, tmp_path / name)
+    store.close(clean=True)
+
+
+def test_two_restores_read_one_backup_at_a_time(tmp_path: Path, backup: Path) -> None:
+    beside = tmp_path / "beside"
+
+    def step(*_told: object) -> None:
+        if not beside.exists():
+            restored(beside, backup)
+
+    restored(tmp_path / "r", backup, step=step)
+    assert_sound(beside)
+
+
 def test_a_locked_directory_is_refused(tmp_path: Path, backup: Path) -> None:
     root = tmp_path / "r"
     root.mkdir(mode=0o700)
@@ -151,6 +160,18 @@ def test_a_locked_directory_is_refused(tmp_path: Path, backup: Path) -> None:
         restored(root, backup)
     lock.release()
     restored(root, backup)
+
+
+def test_an_epoch_that_the_purge_list_there_speaks_of_is_not_used_again(tmp_path: Path, backup: Path) -> None:
+    """The list lies in the directory, and none of it is carried out (`--without-purges`)."""
+    root = tmp_path / "r"
+    root.mkdir(mode=0o700)
+    store = opened(tmp_path / "state")
+    line = Directive(store.store_id.hex(), 7, 90, bytes(32).hex(), (), ())
+    store.close(clean=True)
+    append_purges(root / "purges", [line, msgspec.structs.replace(line, store=bytes(16).hex(), epoch=30)])
+    assert restored(root, backup).head.epoch == 8
+    assert_sound(root)
 
 
 # --- what the new store is ---------------------------------------------------------------------------------
@@ -220,113 +241,7 @@ def test_slots_that_a_later_time_shredded_are_keyed_anew(tmp_path: Path) -> None
     assert_sound(tmp_path / "r")
 
 
-# --- interrupted --------------------------------------------------------------------------------------------
-
-
-def test_a_restore_that_is_stopped_anywhere_leaves_no_store_and_is_run_again(tmp_path: Path) -> None:
-    store = opened(made(tmp_path))
-    secret, kept = remember(store, b"secret"), remember(store, b"kept")
-    backed_up(store, tmp_path / "b")
-    purge(store, secret)
-    lines = directives_of(store)
-    store.close(clean=True)
-    root, stopped = tmp_path / "r", 0
-    while True:
-        try:
-            restored(root, tmp_path / "b", lines, StopAt(stopped))
-            break
-        except Stop:
-            stopped += 1
-            assert not (root / "vault.new").exists()
-            with pytest.raises(CannotCreate, match="interrupted"):
-                opened(root)
-            with pytest.raises(CannotCreate, match="interrupted"):
-                create_store(root)
-    assert stopped > 4
-    assert plaintexts(root, [secret, kept]) == [None, b"kept"]
-    assert_sound(root)
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-from journal.purges import read_purges
-from tests.journal.backing import restored
-
-left = int(sys.argv[4])
-
-def step(*told):
-    global left
-    left -= 1
-    if left < 0:
-        os.kill(os.getpid(), 9)
-
-restored(Path(sys.argv[1]), Path(sys.argv[2]), read_purges(Path(sys.argv[3])).directives, step)
-"""
-
-
-def test_a_process_killed_while_it_restores_leaves_no_store_and_is_run_again(tmp_path: Path) -> None:
-    store = opened(made(tmp_path))
-    secret, kept = remember(store, b"secret"), remember(store, b"kept")
-    backed_up(store, tmp_path / "b")
-    purge(store, secret)
-    store.close(clean=True)
-    root, purges = tmp_path / "r", tmp_path / "state" / "purges"
-    for number in (0, 1, 2, 3, 4):
-        command = [sys.executable, "-c", KILLED, str(root), str(tmp_path / "b"), str(purges), str(number)]
-        assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
-        with pytest.raises(CannotCreate, match="interrupted"):
-            opened(root)
-    restored(root, tmp_path / "b", read_purges(purges).directives)
-    assert plaintexts(root, [secret, kept]) == [None, b"kept"]
-    assert_sound(root)
-
-
-@pytest.mark.parametrize("named", [(), ("vault",), ("vault", "journal")])
-def test_one_that_ended_while_names_were_taken_is_finished_or_run_again(
-    tmp_path: Path, backup: Path, named: tuple[str, ...]
-) -> None:
-    root = tmp_path / "r"
-    restored(root, backup)
-    (root / "head").unlink()
-    write_synced(root / "FORMAT.new.new", b"half")
-    for name in {"vault", "journal", "FORMAT"} - set(named):
-        (root / name).rename(root / f"{name}.new")
-    write_synced(root / "unfinished", b"")
-    shutil.copytree(root, tmp_path / "finished")
-    create_store(tmp_path / "finished")
-    assert_sound(tmp_path / "finished")
-    restored(root, backup)
-    assert {path.name for path in root.iterdir()} == {"FORMAT", "lock", "journal", "vault", "head"}
-    assert_sound(root)
-
-
-def test_a_store_is_never_taken_for_what_a_restore_left(tmp_path: Path, backup: Path) -> None:
-    """The mark of an unfinished restore may come back after a power cut; the store beside it has been written to."""
-    root = tmp_path / "r"
-    restored(root, backup)
-    store = opened(root)
-    part = remember(store, b"since")
-    store.close(clean=True)
-    write_synced(root / "unfinished", b"")
-    with pytest.raises(CannotCreate, match="not empty"):
-        restored(root, backup)
-    assert plaintexts(root, [part]) == [b"since"]
-
-
-def test_keys_of_an_interrupted_restore_are_overwritten(tmp_path: Path, backup: Path) -> None:
-    root = tmp_path / "r"
-    root.mkdir(mode=0o700)
-    write_synced(root / "unfinished", b"")
-    write_synced(root / "vault.new", b"keys" * 100)
-    os.link(root / "vault.new", tmp_path / "bytes")
-    restored(root, backup)
-    assert not any((tmp_path / "bytes").read_bytes())
-
-
 def test_a_journal_that_is_not_where_the_manifest_says_is_refused(tmp_path: Path, backup: Path) -> None:
-    import msgspec
-
     from journal.manifest import read_manifest, write_manifest
 
     manifest = read_manifest(backup)

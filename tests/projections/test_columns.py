@@ -341,3 +341,15 @@ def test_rows_that_moved_to_other_places_lose_what_was_known_of_them(told: Told)
     segment = told.newest().segments(1)[0]
     assert segment.rows["tsid"].tolist() == list(range(64, 101))
     assert not segment.known.any() and set(segment.blooms.tolist()) == {ANY}
+
+
+def test_a_bloom_learned_from_before_does_not_come_back_once_the_purge_is_in_the_view(told: Told) -> None:
+    made = told.create(3, tags=("a",))
+    told.columns.begin()
+    told.load()
+    segment = told.newest().segments(1)[0]
+    told.purge(made[0])
+    told.commit([], {made[1]: bloom_of(("moved",))})
+    assert told.newest().segments(1)[0].known.tolist() == [True, True, False], "nothing waits to be merged"
+    told.columns.learn(1, 0, segment.rows, np.full(3, bloom_of(("a",)), np.uint64))
+    assert told.newest().segments(1)[0].blooms.tolist() == [NONE, bloom_of(("moved",)), bloom_of(("a",))]

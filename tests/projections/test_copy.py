@@ -194,7 +194,7 @@ class Killed(BaseException):
     """Where a process is gone, nothing is cleaned up."""
 
 
-@pytest.mark.parametrize("name", ["_read_through", "remove_new", "take_place"])
+@pytest.mark.parametrize("name", ["copy_file", "remove_new", "take_place"])
 def test_being_killed_while_the_copy_is_taken_takes_it_again(
     root: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -78,6 +78,19 @@ def test_from_the_command_line_and_back(daemon: DaemonProcess, second: DaemonPro
     assert second.call("status")["recovery"]["clean"]
 
 
+def test_an_old_vault_that_can_not_be_removed_is_warned_of(daemon: DaemonProcess, short_dir: Path) -> None:
+    """A directory in its place can be neither overwritten nor unlinked."""
+    backup = short_dir / "backup"
+    assert daemon.command("backup", str(backup)).returncode == 0
+    old = next(path for path in backup.iterdir() if path.name.startswith("vault"))
+    old.unlink()
+    old.mkdir()
+    made = daemon.command("backup", str(backup))
+    assert made.returncode == 0 and json.loads(made.stdout)["leftover"] == [old.name]
+    assert "warning" in made.stderr and old.name in made.stderr
+    assert old.name not in read_manifest(backup).names()
+
+
 def test_words_that_do_not_go_together_are_refused(stopped: DaemonProcess, short_dir: Path) -> None:
     for words in (["--purges", "x", "--without-purges"], ["more"], ["--tenant", "t"], ["--unknown"]):
         assert restore(stopped, short_dir / "backup", *words).returncode == 2, words
@@ -85,7 +98,7 @@ def test_words_that_do_not_go_together_are_refused(stopped: DaemonProcess, short
     assert restore(stopped, short_dir / "nowhere", "--purges", str(short_dir / "none")).returncode == 65
     (short_dir / "purges").write_bytes(b"00000000 {}\n00000000 {}\n")
     refused = restore(stopped, short_dir / "nowhere", "--purges", str(short_dir / "purges"))
-    assert refused.returncode == 65 and "1 lines: 1" in refused.stderr
+    assert refused.returncode == 65 and "2 lines: 1, 2" in refused.stderr
     assert not stopped.state.exists()
 
 
@@ -113,6 +126,24 @@ def test_the_purge_list_beside_a_lost_store_is_taken(
     assert (done.returncode, done.stderr) == (0, "")
     second.start()
     assert len(texts(second)) == 30
+
+
+def test_a_rotted_purge_list_is_refused_and_one_cut_short_is_warned_of(
+    daemon: DaemonProcess, second: DaemonProcess, short_dir: Path
+) -> None:
+    remember(daemon, "text")
+    assert daemon.command("backup", str(short_dir / "backup")).returncode == 0
+    assert daemon.stop() == 0
+    purge_one(daemon.state)
+    whole, given = (daemon.state / "purges").read_bytes(), short_dir / "purges"
+    given.write_bytes(whole[:30] + bytes([whole[30] ^ 1]) + whole[31:])
+    refused = restore(second, short_dir / "backup", "--purges", str(given))
+    assert refused.returncode == 65 and "1 lines: 1" in refused.stderr and not second.state.exists()
+    given.write_bytes(whole[:-20])
+    done = restore(second, short_dir / "backup", "--json", "--purges", str(given))
+    assert done.returncode == 0 and "cut short" in done.stderr and "READS AGAIN" in done.stderr
+    warnings = json.loads(done.stdout)["warnings"]
+    assert any("1 lines of the purge list are cut short, as a crash leaves them: 1." in each for each in warnings)
 
 
 @pytest.mark.parametrize("phase", ["journal", "check", "vault"])

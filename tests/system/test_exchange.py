@@ -176,9 +176,10 @@ def test_a_file_that_exists_stays(daemon: DaemonProcess, tmp_path: Path) -> None
 
 def test_no_export_comes_to_lie_among_the_files_of_the_store(daemon: DaemonProcess, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(daemon.state)
-    for target in (daemon.state / "frames", tmp_path / "link" / "frames"):
-        done = command(daemon, "export", "--state", daemon.state, "--out", target, socket=True)
-        assert done.returncode == 73 and "state directory" in reason(done)
+    for target in (daemon.state / "frames", tmp_path / "link" / "frames", daemon.state / "journal" / "frames"):
+        for words in (("--state", str(daemon.state)), ()):
+            done = command(daemon, "export", *words, "--out", target, socket=True)
+            assert done.returncode == 73 and "state directory" in reason(done), (target, words)
     assert not (daemon.state / "frames").exists()
 
 
@@ -227,6 +228,7 @@ HARMS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "swapped": lambda lines: [*lines[:20], lines[21], lines[20], *lines[22:]],
     "changed": lambda lines: [line.replace("text 7 ✓".encode(), "text 8 ✓".encode()) for line in lines],
     "empty": lambda lines: [],
+    "nested": lambda lines: [*lines[:20], b'{"more":' + b"[" * 100_000 + b"\n", *lines[20:]],
     "another file": lambda lines: [b'{"kind": "raw"}\n'],
 }
 
