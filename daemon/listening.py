@@ -18,6 +18,7 @@ from daemon.exits import Exit
 from journal.errors import BadConfiguration, NoctuaryFault
 
 SOCKET_MODE = 0o660
+BACKLOG = 1024
 SOCKET_PATH_BYTES = 107
 FILES_KEPT = 64
 """Descriptors that are never given to clients: the store's, the log's, those of an audit."""
@@ -121,6 +122,7 @@ def bind_listener(path: Path, gid: int | None) -> socket.socket:
     before = os.umask(0o177)
     try:
         listener.bind(os.fspath(path))
+        listener.listen(BACKLOG)  # at once: whoever finds the name finds somebody
     finally:
         os.umask(before)
     if gid is not None:

@@ -28,7 +28,7 @@ from daemon.counting import Counts
 from daemon.failures import refusal_of
 from daemon.fair import FairPool
 from daemon.feeder import Feeder
-from daemon.listening import CONNECTIONS_MIN, room_for_connections
+from daemon.listening import BACKLOG, CONNECTIONS_MIN, room_for_connections
 from daemon.peers import Peers
 from daemon.reads.reading import NotBrief
 from daemon.refusal import Reason, Refused
@@ -47,7 +47,6 @@ OWN_POOLS = {("audit",): 1, ("list", "review"): 2, ("records",): 1, ("subscribe"
 callers take turns (`fair.py`). A second backup or rebuild is told that there is one."""
 CROWD = 64
 """As many clients that have left are worth giving back what is free."""
-BACKLOG = 1024
 ACCEPTS_A_TURN = 64
 ACCEPT_AGAIN_S = 0.5
 

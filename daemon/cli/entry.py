@@ -26,6 +26,8 @@ META: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """By name the verb, and which of its parameters are set by it."""
 HELP = ("--help", "-h")
+_SIGNALLED = 128
+"""As a shell says of a command that a signal ended: this and its number."""
 LONG = frozenset(["audit", "backup", "rebuild", "records"])
 """Verbs that may take longer than a client waits otherwise."""
 TELL_HOW_FAR = LONG | {"list"}
@@ -60,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         return exits.INTERRUPTED
     except Ended as ended:  # what was begun has been cleaned up on the way here
         leave_output()
-        return exits.SIGNALLED + ended.number
+        return _SIGNALLED + ended.number
     except Exception as error:
         from daemon.cli import failing
 

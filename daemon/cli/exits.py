@@ -17,8 +17,6 @@ DENIED: Final = 77
 CONFIG: Final = 78
 INTERRUPTED: Final = 130
 """As a shell says of a command that SIGINT ended."""
-SIGNALLED: Final = 128
-"""And of one that another signal ended: this and its number."""
 
 OF_REASON: Final = {
     "not_found": NOT_FOUND,

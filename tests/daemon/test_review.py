@@ -259,15 +259,13 @@ def test_what_is_written_meanwhile_is_on_no_page(told: Told) -> None:
 def test_a_cursor_goes_on_with_its_own_question_only(told: Told) -> None:
     filled(told)
     cursor = told.read("review", {"limit": 1})["next_cursor"]
-    base = cursor.partition(".")[0]
     for params in (
-        {"cursor": cursor, "threshold": 0.7}, {"cursor": cursor, "what": ["flags"]}, {"cursor": base},
-        {"cursor": f"{base}.1.2"}, {"cursor": f"{base}.x.0.0"}, {"cursor": f"{base}.²..1"}, {"cursor": "."},
-        {"cursor": told.read("list", {"limit": 1})["next_cursor"]}, {"cursor": f"{base}.{'9' * 20}.0.0"},
+        {"cursor": cursor, "threshold": 0.7}, {"cursor": cursor, "what": ["flags"]}, {"cursor": cursor[:-1]},
+        {"cursor": f"{cursor}.1"}, {"cursor": cursor.swapcase()}, {"cursor": "."},
+        {"cursor": told.read("list", {"limit": 1})["next_cursor"]},
     ):  # fmt: skip
         reason, data = reason_of(lambda params=params: told.read("review", params))
         assert (reason, data["parameter"]) == (Reason.INVALID_INPUT, "cursor"), params
-    assert told.read("review", {"cursor": f"{base}.{'9' * 19}.0.7"})["items"] == []
 
 
 def test_another_tenants_memories_are_in_no_inbox_of_ours(told: Told) -> None:

@@ -173,7 +173,10 @@ def test_what_waits_for_a_thread_waits_per_caller_and_connection(running: Runnin
     running.service.audit_gate.clear()
     pool = running.server._own_pools["audit"]
     first, second = running.connect(), running.connect()
-    first.sendall(b"".join(request(n, "audit") for n in range(4)))
+    first.sendall(request(0, "audit"))
+    while pool._waiting or not pool._threads:  # until it is taken
+        pass
+    first.sendall(b"".join(request(n, "audit") for n in range(1, 4)))
     while pool._waiting < 3:
         pass
     second.sendall(request(1, "audit"))

@@ -34,7 +34,7 @@ def test_everything_that_a_store_can_hold_comes_back(tmp_path: Path) -> None:
         assert opened.write("forget", {"id": story.ids[0], "note": "by mistake", "idempotency_key": "f1"})["duplicate"]
         reopened = opened.write("session_open", dict(AGENT))
         assert not reopened["created"], "the session is found by its key"
-        assert opened.write("remember", {**said, "text": "and on"})["turn"] == 6
+        assert opened.write("remember", {**said, "text": "and on"})["turn"] == 7
         opened.reopen(True)
         assert opened.store.findings == []
     finally:
