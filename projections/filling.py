@@ -36,8 +36,9 @@ from projections.tag_blooms import ANY, bloom_in, bloom_of
 
 STEP_PAGES = 16
 STEP_MEMORIES = 16
-PAUSE_S = 0.00005
-"""Behind a step. What it really takes is as long again: the kernel's slack."""
+PAUSE_S = 0.0003
+"""Behind a step: the thread works about half of the time. Measured, that is 30,000 memories a second, and writes take
+about three times as long at their 99th percentile; with a sixth of it twice as many, and about five times as long."""
 LOOK_EVERY_S = 1.0
 """How often is looked for memories whose Blooms became unknown, and for projections that were repaired."""
 FAILED_PAUSE_S = 10.0
