@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from journal.codes import CallerRole, Via
 from journal.events import AnyEvent, SealedPart
 
 
@@ -17,23 +16,3 @@ class Draft(NamedTuple):
     event: AnyEvent
     plain: tuple[tuple[int, bytes], ...] = ()  # (part code, plaintext)
     shared: tuple[SealedPart, ...] = ()
-
-
-class Decision:
-    """The outcome of one command. Without drafts it changes nothing and only answers."""
-
-    __slots__ = ("drafts", "result", "tenant", "text_key")
-
-    def __init__(self, tenant: int, result: Any, drafts: list[Draft], text_key: bytes | None = None) -> None:
-        self.tenant = tenant
-        self.result = result
-        self.drafts = drafts
-        self.text_key = text_key
-
-
-class Who(NamedTuple):
-    """The actor of a command."""
-
-    uid: int
-    role: CallerRole
-    via: Via

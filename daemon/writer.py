@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from daemon.admission import Admission, Content
+from daemon.commands import remember
 from daemon.commands.building import Building
 from daemon.commands.table import decide
 from daemon.counting import Counts
@@ -24,6 +25,7 @@ from daemon.refusal import Reason, Refused
 from daemon.room import ALLOWED_WHEN_FULL, fitting
 from daemon.view import Numbers, View
 from daemon.waiting import Between, Job, Waiting, stopping
+from daemon.wire.answer import error_object
 from journal.errors import StoreIO
 from journal.events import Keyed, SealedPart
 from journal.record import Actor, Record
@@ -300,8 +302,6 @@ class Writer:
 
     def _admit_items(self, admission: Admission, job: Job, actor: Actor) -> list[dict[str, Any]]:
         """Each item a command of its own: one that is refused leaves the others."""
-        from daemon.commands import remember
-
         write = job.write
         results: list[dict[str, Any]] = []
         refs: list[tuple[int, int] | None] = []
@@ -318,21 +318,8 @@ class Writer:
             except Refused as refused:
                 refused.data["index"] = index
                 refs.append(None)
-                results.append({"index": index, "error": error_data(refused)})
+                results.append({"index": index, "error": error_object(refused)})
         return results
-
-
-def error_data(refused: Refused) -> dict[str, Any]:
-    """A refusal as it stands in the result of one item."""
-    return {
-        "code": refused.reason.code,
-        "message": refused.message,
-        "data": {
-            "reason": refused.reason.wire,
-            "retryable": refused.reason.retryable,
-            **refused.data,
-        },
-    }
 
 
 def unknown_outcome() -> Refused:

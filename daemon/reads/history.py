@@ -17,14 +17,13 @@ from daemon.wire.times import format_ms
 from journal.codes import EdgeType
 from journal.errors import DamagedRecord
 from journal.events import EVENT_WORDS, Ref
+from journal.frames import EVENT_VERSION
 from journal.record import Record
 from journal.tsid import memory_ref
 from projections import edges
 from projections.changes import Step, steps
 from projections.rows import MemoryRow
 
-EVENT_VERSION = 1
-"""Of the form of every event that this version writes."""
 MAX_REVISIONS = 1000
 """In each direction, nearest first: what a line can carry beside the rest."""
 DAMAGED = "damaged"
