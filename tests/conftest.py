@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -74,3 +75,8 @@ def _tap(monkeypatch: pytest.MonkeyPatch, watch: watching.Watch) -> None:
     monkeypatch.setattr(Service, "submit", seen_submit)
     monkeypatch.setattr(Service, "read", seen_read)
     monkeypatch.setattr(Service, "stop", seen_stop)
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what it runs in the background with SIGINT ignored, and every child of ours would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
