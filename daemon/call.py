@@ -17,13 +17,15 @@ Found = Outcome | Feed
 
 
 class Call(NamedTuple):
-    """`reply` is called once, on the loop's thread, with the result or the refusal. `line_bytes`: as it came."""
+    """`reply` is called once, on the loop's thread, with the result or the refusal. `line_bytes`: as it came.
+    `connection`: which one of the caller's, for taking turns."""
 
     method: str
     params: Any
     caller: Caller
     reply: Callable[[Outcome], None]
     line_bytes: int = 0
+    connection: int = 0
 
 
 Deliver = Callable[[list[tuple[Call, Outcome]]], None]

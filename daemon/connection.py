@@ -324,7 +324,7 @@ class Connection(asyncio.Protocol):
         if request.verb.writes:
             self._writes_sent += 1
             reply = partial(self._answer_write, self._writes_sent, request.id, size_bytes)
-            self._host.submit(Call(request.verb.name, request.params, caller, reply, size_bytes))
+            self._host.submit(Call(request.verb.name, request.params, caller, reply, size_bytes, id(self)))
         else:
             question = self._questions.begin(request, self._host, self._note)
             self._waiting_reads.append(WaitingRead(self._writes_sent, request, caller, size_bytes, question))

@@ -1,19 +1,16 @@
 """Threads that are shared fairly: work waits per caller, and callers take turns.
 
-Method: the callers who have work waiting stand in a ring, and of each caller the connections that have. A thread that
-is free takes the oldest work of the first connection of the first caller, and puts both at the end. So whoever asks
-one question waits for at most one of each other caller, however many of theirs wait and over however many
-connections; and likewise within a caller. The work of one connection begins in the order it came.
+Method: a thread that is free takes what is next by `turns.py`. The work of one connection begins in the order it came.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
 
 from daemon.failures import log_failure
+from daemon.turns import Turns
 
 _complain = partial(log_failure, "work_failed")
 
@@ -26,9 +23,7 @@ class FairPool:
         self._name = name
         self._threads: list[threading.Thread] = []
         self._idle = 0
-        self._waiting = 0
-        self._ring: dict[Hashable, dict[Hashable, deque[Callable[[], object]]]] = {}
-        """By caller and connection, in the order in which they are served; who has nothing waiting is not in it."""
+        self._turns: Turns[Callable[[], object]] = Turns()
         self._changed = threading.Condition()
         self._ended = False
 
@@ -37,9 +32,8 @@ class FairPool:
         with self._changed:
             if self._ended:
                 raise RuntimeError("no work is taken after the end")
-            self._ring.setdefault(caller, {}).setdefault(connection, deque()).append(work)
-            self._waiting += 1
-            if self._waiting > self._idle and len(self._threads) < self._may_have:
+            self._turns.add(caller, connection, work)
+            if len(self._turns) > self._idle and len(self._threads) < self._may_have:
                 self._begin_thread()
             self._changed.notify()
 
@@ -47,8 +41,7 @@ class FairPool:
         """Forget what waits, and wait for what runs."""
         with self._changed:
             self._ended = True
-            self._ring.clear()
-            self._waiting = 0
+            self._turns = Turns()
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
@@ -70,25 +63,10 @@ class FairPool:
     def _next(self) -> Callable[[], object] | None:
         """What is to be done next, when there is something; None at the end."""
         with self._changed:
-            while not self._ring:
+            while not self._turns:
                 if self._ended:
                     return None
                 self._idle += 1
                 self._changed.wait()
                 self._idle -= 1
-            self._waiting -= 1
-            return _taken(self._ring)
-
-
-def _taken(ring: dict[Hashable, dict[Hashable, deque[Callable[[], object]]]]) -> Callable[[], object]:
-    """The next work. Whose it is stands behind the others then."""
-    caller = next(iter(ring))
-    connections = ring.pop(caller)
-    connection = next(iter(connections))
-    waiting = connections.pop(connection)
-    work = waiting.popleft()
-    if waiting:
-        connections[connection] = waiting
-    if connections:
-        ring[caller] = connections
-    return work
+            return self._turns.take()

@@ -107,7 +107,8 @@ class Service:
         tenant = tenant_of(params, call.caller, writes=True)
         write = prepare(call.method, params, tenant, call.caller, self.store.vault.hash_key)
         correlation = None if params.correlation is UNSET else params.correlation
-        self.writer.submit(Job(write, call.caller, correlation, call, _size_bytes(write, call.line_bytes), monotonic()))
+        size_bytes = _size_bytes(write, call.line_bytes)
+        self.writer.submit(Job(write, call.caller, correlation, call, size_bytes, monotonic(), call.connection))
 
     def commit_pass(self, params: PassParams, tenant: str) -> dict[str, Any]:
         """Have one commit of a pass written, and wait for it. Not for the writer's own thread. Raises Refused."""

@@ -1,5 +1,8 @@
 """What waits for the writer: the queue between those who ask for writes and the one thread that does them.
 
+Callers take turns (`turns.py`): one who sends a single write waits for one of each other caller and connection, not for
+the thousands that somebody has sent before. The writes of one connection are taken in the order they came.
+
 Invariant: whoever put something here is told what became of it. A job is answered, also when it never had its turn;
 work between batches is done, or told that there will be none. Puts come from any thread, takes from the writer's only.
 """
@@ -7,7 +10,8 @@ work between batches is done, or told that there will be none. Puts come from an
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -15,6 +19,7 @@ from typing import Any, NamedTuple
 from daemon.caller import Caller
 from daemon.commands.table import PreparedWrite
 from daemon.refusal import Reason, Refused
+from daemon.turns import Turns
 
 BATCH_WRITES = 512
 BATCH_BYTES = 8 << 20
@@ -24,7 +29,8 @@ GAP_S = 0.0005
 
 
 class Job(NamedTuple):
-    """A prepared write and where its answer goes. `asked_s`: the monotonic clock when it was asked for."""
+    """A prepared write and where its answer goes. `asked_s`: the monotonic clock when it was asked for. `connection`:
+    which one of the caller's it came over."""
 
     write: PreparedWrite
     caller: Caller
@@ -32,6 +38,7 @@ class Job(NamedTuple):
     call: Any
     size_bytes: int
     asked_s: float = 0.0
+    connection: Hashable = 0
 
 
 class Between:
@@ -53,24 +60,32 @@ class Between:
 
 
 class Waiting:
-    """The queue. None in it is the end."""
+    """The queue. Puts come from any thread; all else is the writer's."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Job | Between | None] = queue.SimpleQueue()
-        self._next: Between | None = None  # met while a batch was gathered: its turn is behind that batch
+        self._inbox: queue.SimpleQueue[Job | Between | None] = queue.SimpleQueue()
+        self._jobs: Turns[Job] = Turns()
+        self._between: deque[Between] = deque()
+        self._ends = False
         self._last_batch = 1
 
     def __len__(self) -> int:
         """About how many wait."""
-        return self._queue.qsize()
+        return self._inbox.qsize() + len(self._jobs)
 
     def put(self, what: Job | Between | None) -> None:
-        self._queue.put(what)
+        """None is the end: nothing is taken behind it."""
+        self._inbox.put(what)
 
     def take(self) -> Job | Between | None:
         """The next one, waited for; None when the writer is to end."""
-        first, self._next = self._next or self._queue.get(), None
-        return first
+        self._receive_all()
+        while not (self._ends or self._between or self._jobs):
+            self._sort(self._inbox.get())
+            self._receive_all()
+        if self._ends:
+            return None
+        return self._between.popleft() if self._between else self._jobs.take()
 
     def gather(self, first: Job) -> tuple[list[Job], bool]:
         """What waits, up to the bounds of a batch, and whether the writer is to end behind it.
@@ -81,37 +96,49 @@ class Waiting:
         """
         jobs = [first]
         size_bytes = first.size_bytes
-        ends = False
         hoped_for = min(self._last_batch * 2, WAITED_FOR_WRITES) if self._last_batch > 1 else 1
         while len(jobs) < BATCH_WRITES and size_bytes < BATCH_BYTES:
-            try:
-                job = self._queue.get(timeout=GAP_S) if len(jobs) < hoped_for else self._queue.get_nowait()
-            except queue.Empty:
+            if not self._jobs and not self._receive(GAP_S if len(jobs) < hoped_for else 0.0):
                 break
-            if job is None:
-                ends = True
-                break
-            if isinstance(job, Between):
-                self._next = job
-                break
+            job = self._jobs.take()
             jobs.append(job)
             size_bytes += job.size_bytes
         self._last_batch = len(jobs)
-        return jobs, ends
+        return jobs, self._ends
+
+    def _receive(self, wait_s: float) -> bool:
+        """Whether there is another job, waited for if need be; no more of them come in front of other work."""
+        if self._ends or self._between:
+            return False
+        try:
+            self._sort(self._inbox.get(timeout=wait_s) if wait_s else self._inbox.get_nowait())
+        except queue.Empty:
+            return False
+        return bool(self._jobs)
+
+    def _receive_all(self) -> None:
+        with suppress(queue.Empty):
+            while True:
+                self._sort(self._inbox.get_nowait())
+
+    def _sort(self, what: Job | Between | None) -> None:
+        if what is None:
+            self._ends = True
+        elif isinstance(what, Between):
+            self._between.append(what)
+        else:
+            self._jobs.add(what.caller.uid, what.connection, what)
 
     def drain(self, first: Job | Between | None = None) -> list[Job]:
         """The jobs that wait; what waits for its turn between batches is told that there is none."""
-        jobs: list[Job] = []
-        waiting: list[Job | Between | None] = [first, self._next]
-        self._next = None
-        with suppress(queue.Empty):
-            while True:
-                waiting.append(self._queue.get_nowait())
-        for each in waiting:
-            if isinstance(each, Between):
-                each.turn_away()
-            elif each is not None:
-                jobs.append(each)
+        self._receive_all()
+        jobs = list(self._jobs.clear())
+        if isinstance(first, Between):
+            self._between.appendleft(first)
+        elif first is not None:
+            jobs.insert(0, first)
+        while self._between:
+            self._between.popleft().turn_away()
         return jobs
 
 

@@ -40,7 +40,7 @@ class Held:
         self.pool.submit("finisher", 0, done.set)
         self.go()
         assert done.wait(WITHIN_S)
-        while self.pool._waiting:
+        while len(self.pool._turns):
             last = threading.Event()
             self.pool.submit("finisher", 0, last.set)
             assert last.wait(WITHIN_S)

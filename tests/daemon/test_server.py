@@ -174,15 +174,15 @@ def test_what_waits_for_a_thread_waits_per_caller_and_connection(running: Runnin
     pool = running.server._own_pools["audit"]
     first, second = running.connect(), running.connect()
     first.sendall(request(0, "audit"))
-    while pool._waiting or not pool._threads:  # until it is taken
+    while len(pool._turns) or not pool._threads:  # until it is taken
         pass
     first.sendall(b"".join(request(n, "audit") for n in range(1, 4)))
-    while pool._waiting < 3:
+    while len(pool._turns) < 3:
         pass
     second.sendall(request(1, "audit"))
-    while pool._waiting < 4:
+    while len(pool._turns) < 4:
         pass
-    ((caller, waiting),) = pool._ring.items()
+    ((caller, waiting),) = pool._turns._ring.items()
     assert caller == os.geteuid() and [len(each) for each in waiting.values()] == [3, 1]
     running.service.audit_gate.set()
     assert all("result" in answer for client in (first, second) for answer in ask_all(client, b""))
