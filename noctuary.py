@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -36,7 +36,10 @@ T = TypeVar("T")
 
 
 class NoctuaryError(Exception):
-    """A refusal of the daemon, or no daemon. `data` has the fields of the contract, never content."""
+    """A refusal of the daemon, or no daemon. `data` has the fields of the contract, never content.
+
+    As a text it is `parameter: message (limit 10; allowed: a, b)`, without what isn't there; `message` is that alone.
+    """
 
     reason = "error"
 
@@ -45,6 +48,16 @@ class NoctuaryError(Exception):
         self.message = message
         self.code = code
         self.data = dict(data or {})
+
+    def __str__(self) -> str:
+        told = [(name, self.data.get(name)) for name in ("index", "limit", "allowed", "ids", "current", "hint")]
+        extras = [
+            f"{name}: {', '.join(map(str, value))}" if isinstance(value, list) else f"{name} {value}"
+            for name, value in told
+            if value not in (None, [])
+        ]
+        where = f"{self.data['parameter']}: " if self.data.get("parameter") else ""
+        return where + self.message + (f" ({'; '.join(extras)})" if extras else "")
 
     @property
     def retryable(self) -> bool:
@@ -262,6 +275,19 @@ def _unwrap(answer: _Answer, kind: type[T]) -> T:
     if answer.error is not None:
         raise error_of(answer.error)
     return msgspec.json.decode(answer.result, type=kind)
+
+
+if TYPE_CHECKING:
+    Written: TypeAlias = "RememberResult | RefusedItem"
+    """What became of one item of a batch: a refused one has `error`."""
+else:
+    Written = Any  # nothing in the two says to msgspec which is which
+
+
+def written(item: Any) -> Written:
+    """One item's result, typed."""
+    refused = isinstance(item, dict) and "error" in item
+    return msgspec.convert(item, RefusedItem) if refused else msgspec.convert(item, RememberResult)
 
 
 def _given(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -1182,7 +1208,10 @@ class RefusedItem(Result, kw_only=True):
 class RememberManyResult(WriteResult, kw_only=True):
     """RememberManyResult."""
 
-    results: list[Any]
+    results: list[Written]
+
+    def __post_init__(self) -> None:
+        self.results = [written(item) for item in self.results]
 
 
 class GetResult(Result, kw_only=True):
@@ -1320,8 +1349,8 @@ class SessionResult(SessionListed, kw_only=True):
 
     sleep: SleepEligibility
     memories: list[Memory] | None = None
-    passes: list[Any] | None = None
-    derived: list[Any] | None = None
+    passes: list[PassTold] | None = None
+    derived: list[Memory] | None = None
     next_cursor: str | None = None
     total: int | None = None
 
@@ -1497,12 +1526,13 @@ class NumberChange(Result, kw_only=True):
 
 
 class HistoryResult(Result, kw_only=True):
-    """HistoryResult."""
+    """`truncated`: there are more revisions than are told."""
 
     revisions: list[Revision]
     events: list[HistoryEvent]
     confidence: list[NumberChange]
     strength: list[NumberChange]
+    truncated: bool = False
 
 
 class FramePart(Result, kw_only=True):
@@ -1641,7 +1671,8 @@ class ProvenanceRow(Result, kw_only=True):
 
 
 class ExplainResult(Result, kw_only=True):
-    """`how`: written, consolidated, imported or seeded."""
+    """`how`: written, consolidated, imported or seeded. `grounds` are what it stands on: its `sources` within the
+    store, or, when it has none, those of the version before it. `row` is the first of `rows`."""
 
     id: str
     how: str
@@ -1655,13 +1686,19 @@ class ExplainResult(Result, kw_only=True):
     evidence: list[SourceTold]
     quoted_from: list[str]
     row: ProvenanceRow | None
+    rows: list[ProvenanceRow]
+    grounds: list[str]
+    predecessor: str | None
+    disposition: str | None
+    source: SourceTold | None
 
 
 class SessionProvenanceResult(Result, kw_only=True):
-    """SessionProvenanceResult."""
+    """`client_notes`: how many notes clients made of it, told or not."""
 
     derived: list[ProvenanceRow]
     truncated: bool
+    client_notes: int
 
 
 class PassTold(Result, kw_only=True):

@@ -15,7 +15,7 @@ import msgspec
 
 from daemon.refusal import Reason, Refused
 from daemon.wire.times import FIRST_MS, LAST_MS
-from journal.codes import ExternalKind
+from journal.codes import ExternalKind, Kind
 from journal.sealing import keyed_hash
 from journal.tsid import parse_memory_ref, parse_tsid
 from projections.workingset import session_hash
@@ -62,20 +62,49 @@ def _read_time(text: str) -> tuple[int, int]:
 
 
 def parse_memory(parameter: str, text: str) -> tuple[int, int]:
+    """`(kind code, TSID)` of a reference. Raises Refused, with a hint where the reference is one of another sort."""
     try:
         return parse_memory_ref(text)
     except ValueError as error:
-        raise invalid(parameter, f"not a reference to a memory: {error}") from None
+        raise invalid(parameter, f"not a reference to a memory: {error}", **_meant(text, "memory")) from None
 
 
 def parse_session(parameter: str, text: str) -> int:
     prefix, _, rest = text.partition(":")
     try:
         if prefix != "session":
-            raise ValueError("not a session")
+            raise ValueError("it does not begin with session:")
         return parse_tsid(rest)
     except ValueError as error:
-        raise invalid(parameter, f"not a reference to a session: {error}") from None
+        raise invalid(parameter, f"not a reference to a session: {error}", **_meant(text, "session")) from None
+
+
+def _meant(text: str, wanted: str) -> dict[str, str]:
+    """A hint, as far as the form of a reference says what its writer had in mind."""
+    kind, colon, _ = text.partition(":")
+    form = "session:ID" if wanted == "session" else "KIND:ID, as in raw:ID"
+    if not colon and _is_tsid(text):
+        return {"hint": f"an id alone doesn't say of what: {form}"}
+    if wanted == "memory":
+        of_session = "it is a session: ask session or session_provenance"
+        return {"hint": of_session if kind == "session" else f"the form is {form}"}
+    if colon and _is_memory(kind):
+        return {"hint": "it is a memory: ask get, explain or trace; get tells its session"}
+    if kind != "session":
+        return {"hint": f"the form is {form}; sessions lists them with their keys"}
+    return {"hint": f"the form is {form}"}
+
+
+def _is_memory(kind: str) -> bool:
+    return any(kind == each.wire for each in Kind)
+
+
+def _is_tsid(text: str) -> bool:
+    try:
+        parse_tsid(text)
+    except ValueError:
+        return False
+    return True
 
 
 class Sources(NamedTuple):
@@ -89,22 +118,36 @@ _NO_SOURCES = Sources((), ())
 
 
 def parse_sources(parameter: str, items: Any) -> Sources:
-    """References, external sources and `@N` in `items`. Duplicates are kept once, in order. Raises Refused."""
+    """References, external sources and `@N` in `items`. Duplicates are kept once, in order. Raises Refused, also for
+    what lies outside and is said to be resolvable and not."""
     if not items or items is UNSET:
         return _NO_SOURCES
     refs: dict[tuple[int, int] | int, None] = {}
-    externals: list[tuple[int, bool, str]] = []
-    for item in items:
+    externals: dict[tuple[int, str], bool] = {}
+    for place, item in enumerate(items):
         if not isinstance(item, str):
             resolvable = item.resolvable
-            externals.append((_EXTERNAL[item.kind], True if resolvable is UNSET else resolvable, item.id))
+            said = True if resolvable is UNSET else resolvable
+            if externals.setdefault((_EXTERNAL[item.kind], item.id), said) is not said:
+                raise invalid(parameter, f"a {item.kind} is said to be resolvable, and not to be")
         elif item.startswith("@") and item[1:].isascii() and item[1:].isdigit():
             refs[int(item[1:])] = None
         elif item.startswith("context:"):
-            externals.append((int(ExternalKind.CONTEXT), True, item[8:]))
+            externals[int(ExternalKind.CONTEXT), item[8:]] = True
         else:
-            refs[parse_memory(parameter, item)] = None
-    return Sources(tuple(refs), tuple(externals))
+            refs[_parse_source(parameter, place, item)] = None
+    return Sources(tuple(refs), tuple([(kind, said, name) for (kind, name), said in externals.items()]))
+
+
+def _parse_source(parameter: str, place: int, item: str) -> tuple[int, int]:
+    """One reference of a list. Raises Refused, which says which of them it is."""
+    try:
+        return parse_memory_ref(item)
+    except ValueError as error:
+        message = f"{parameter}[{place}] is not a reference to a memory: {error}"
+        hint = _meant(item, "memory")["hint"]
+        outside = 'what lies outside is {"kind": "url", "id": "https://…"}; on a command line the option is repeated'
+        raise invalid(parameter, message, hint=f"{hint}; {outside}") from None
 
 
 def request_digest(hash_key: bytes, verb: str, params: msgspec.Struct) -> bytes:

@@ -20,7 +20,7 @@ from daemon.asking import Asking, Tell
 from daemon.call import Call, Deliver
 from daemon.caller import Caller
 from daemon.commands.passes import PassParams
-from daemon.commands.table import PreparedWrite, prepare, prepare_pass
+from daemon.commands.table import PreparedWrite, prepare, prepare_pass, prepare_resolvable
 from daemon.counting import Counts
 from daemon.failures import log_failure, note_damage, refusal_of
 from daemon.forks import Forks
@@ -113,10 +113,18 @@ class Service:
     def commit_pass(self, params: PassParams, tenant: str) -> dict[str, Any]:
         """Have one commit of a pass written, and wait for it. Not for the writer's own thread. Raises Refused."""
         write = prepare_pass(params, tenant, self.store.vault.hash_key)
+        return self._await(write, sum(2 * len(fact.text) + BYTES_A_MEMORY for fact in write.params.facts))
+
+    def set_resolvable(self, memory: str, index: int, resolvable: bool, tenant: str) -> dict[str, Any]:
+        """Have it written that the external source at `index` of a memory can, or can't, be followed now; whether that
+        changed anything is `changed`. Not for the writer's own thread. Raises Refused."""
+        return self._await(prepare_resolvable(memory, index, resolvable, tenant), 0)
+
+    def _await(self, write: PreparedWrite, more_bytes: int) -> dict[str, Any]:
+        """The outcome of a write of the daemon's own. Raises Refused."""
         awaited: Future[dict[str, Any]] = Future()
-        size_bytes = BYTES_A_MEMORY + sum(2 * len(fact.text) + BYTES_A_MEMORY for fact in write.params.facts)
         caller = Caller(os.geteuid(), CallerRole.DAEMON, Via.RELAY)
-        self.writer.submit(Job(write, caller, None, awaited, size_bytes, monotonic()))
+        self.writer.submit(Job(write, caller, None, awaited, BYTES_A_MEMORY + more_bytes, monotonic()))
         return awaited.result()
 
     def _answer(self, answers: list[tuple[Any, Any]]) -> None:
@@ -162,12 +170,13 @@ class Service:
                 raise refusal_of(method, error) from error
 
     def _audit(self, params: Any, asking: Asking) -> msgspec.Struct:
-        """What it finds in the journal is kept: `status` tells it from then on. Raises Refused."""
+        """What it finds in the journal is kept: `status` tells it from then on. What it finds in the projections is
+        mended beside the service, and told until then. Raises Refused."""
         if params.rebuild:
             rebuilding.require_room(self)
         result = audit.audit(self.store, self.projections, params, asking)
         for found in result.findings:
-            if found.code != "projection_differs":  # a rebuild mends that
+            if found.code not in audit.FOLDED_AGAIN:
                 self.store.note(Finding(found.code, found.seq, found.what, found.action))
         return result
 

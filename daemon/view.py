@@ -10,8 +10,8 @@ from daemon.refusal import Reason, Refused
 from journal.events import SealedPart
 from journal.record import Record
 from journal.tsid import ClockBeyondIds, TsidSource
-from projections import idempotency, sessions
-from projections.rows import MemoryRow, SessionRow
+from projections import idempotency, sessions, tables
+from projections.rows import DamagedRow, MemoryRow, SessionRow
 from projections.state import State
 from projections.workingset import WorkingSet
 
@@ -79,9 +79,10 @@ class View:
         return number if row is not None and row.tenant == tenant else None
 
     def session(self, number: int) -> SessionRow:
+        """A session that something names. Raises DamagedRow, also when it isn't there: a damaged key hides it."""
         row = self.state.session(number)
         if row is None:
-            raise LookupError(f"session {number} has no row")
+            raise DamagedRow(tables.SESSIONS)
         return row
 
     def answered(self, tenant: int, key_hash: bytes) -> int | None:

@@ -148,14 +148,6 @@ class TenantState(Code):
 
 
 @unique
-class SessionState(Code):
-    """Stored state. Whether an open session is stale is a question of its lease, asked at read."""
-
-    OPEN = 1
-    CLOSED = 2
-
-
-@unique
 class PartitionState(Code):
     ACTIVE = 0
     SEALED = 1
@@ -262,6 +254,15 @@ class CohortAction(Code):
     QUARANTINE = 0
     DEMOTE = 1
     REDERIVE = 2
+
+
+@unique
+class ReopenCause(Code):
+    """Why settled turns wait for a pass again."""
+
+    NEW_TURNS = 0
+    COHORT = 1
+    REVERT = 2
 
 
 @unique

@@ -181,6 +181,7 @@ FIELDS: dict[type, Fields] = {
     root.Change: {"kind": _code(codes.Kind), "id": _own_ref, "old": _plain, "new": _plain},
     root.TurnScore: {
         "id": _turn, "distance": _plain, "surprise": _plain, "importance": _plain, "pinned": _plain,
+        "old_importance": _plain, "was_pinned": _plain,
     },
     PurgeTarget: {
         "kind": _code(codes.Kind), "id": _own_ref, "keys_shredded": _plain, "payload_bytes": _plain,
@@ -243,7 +244,7 @@ FIELDS: dict[type, Fields] = {
     events.Verified: {
         "memory": _ref, "old_confidence": _plain, "new_confidence": _plain, "old_strength": _plain,
         "new_strength": _plain, "verifications": _plain, "boosted": _changes, **_GROUNDS, "parts": _parts,
-        "cleared": _refs,
+        "cleared": _refs, "boost_cleared": _each(_named(source=_ref, child=_ref)),
     },
     events.Reinforced: {
         "memory": _ref, "old_confidence": _plain, "new_confidence": _plain, "reinforcements": _plain,
@@ -289,7 +290,10 @@ FIELDS: dict[type, Fields] = {
     },
     events.PassFailed: {"session": _number, "attempt": _plain, "error": _plain, "parked": _plain, "cycle": _cycle},
     events.Unparked: {"session": _number},
-    events.TurnsReopened: {"session": _number, "turns": _turns, "cohort": _cohort, "cycle": _cycle},
+    events.TurnsReopened: {
+        "session": _number, "turns": _turns, "cohort": _cohort, "cycle": _cycle,
+        "cause": _code(codes.ReopenCause),
+    },
     # proposals and cohorts
     events.ProposalMade: {
         "id": _proposal, "kind": _code(codes.ProposalKind), "memory": _ref, "other": _ref,

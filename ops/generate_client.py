@@ -21,6 +21,17 @@ MERGED = {"CompactMemory", "PurgedMemory", "DamagedMemory"}
 REQUIRED = {"id", "kind", "status"}
 LONG = {"audit", "backup", "rebuild", "list", "records"}
 """Verbs whose methods take `on_progress`."""
+LISTS = {
+    ("RememberManyResult", "results"): "list[Written]",
+    ("SessionResult", "passes"): "list[PassTold]",
+    ("SessionResult", "derived"): "list[Memory]",
+}
+"""What lists hold whose wire type says only "anything", beside `memories`."""
+TYPED_LATER = {
+    "RememberManyResult": "    def __post_init__(self) -> None:\n"
+    "        self.results = [written(item) for item in self.results]\n"
+}
+"""What is known of an item only when it is read."""
 OWN = {"Client": {"subscribe", "cancel"}, "AsyncClient": {"subscribe"}}
 """What stands above the line instead: it is more than a request and its answer."""
 DOCS = {
@@ -89,6 +100,7 @@ def structs() -> list[str]:
         out.append(f'    """{ast.get_docstring(node) or node.name + "."}"""\n\n')
         for field in (item for item in node.body if isinstance(item, ast.AnnAssign)):
             out.append(f"    {field_line(node.name, field)}\n")
+        out.append("\n" + TYPED_LATER[node.name] if node.name in TYPED_LATER else "")
         if node.name == "Memory":
             out.append("    cut: bool = False\n    purged_at: str | None = None\n")
             out.append("    damaged: bool = False\n    what: str | None = None\n")
@@ -100,6 +112,7 @@ def field_line(owner: str, field: ast.AnnAssign) -> str:
     kind = kind.replace(" | UnsetType", "").replace("msgspec.Raw", "dict[str, Any]")
     if name == "memories":
         kind = kind.replace("Any", "Memory")
+    kind = LISTS.get((owner, name), kind)
     default = ast.unparse(field.value) if field.value else ""
     optional = default == "UNSET" or (owner == "Memory" and name not in REQUIRED)
     if optional:

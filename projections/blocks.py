@@ -23,11 +23,12 @@ ACTOR, PRODUCER, TIME, SLOT = 1, 2, 3, 4
 KEY = struct.Struct(">BQI")
 BOUNDS = struct.Struct("<qq")
 _SEQ = struct.Struct("<Q")
+_HOUSEKEEPING = frozenset(events.HOUSEKEEPING)
 
 
 def fold(state: State, record: Record) -> None:
     event = record.event
-    if isinstance(event, events.HOUSEKEEPING):
+    if type(event) in _HOUSEKEEPING:
         return
     block = record.seq // BLOCK_RECORDS
     # Most records of a batch say what one before them said: those cost no look at the database.

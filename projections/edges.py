@@ -3,12 +3,19 @@
 `edges_out`, key TSID: entries of 10 bytes (type u8, kind u8, TSID u64 big-endian) in the order they were
 made, CRC-32C. `edges_in`, key target TSID, type, source TSID: kind of the source u8, CRC-32C.
 Invariant: an edge stands in both, or in none.
+
+`lines`, key TSID: of each version of a memory that was revised, 24 bytes little-endian (first version u64, newest u64,
+the version whose sources it stands on u64), CRC-32C. The newest is kept with the first version, elsewhere it is 0.
+`externals`, key TSID, seq: CRC-32C. The records that later brought support from outside the store.
+What a version stands on is told when it is made, for ever: so no question goes through a long line of versions.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
 
 import lmdb
 
@@ -16,13 +23,13 @@ from journal import events
 from journal.codes import EdgeType
 from journal.record import Record
 from projections import rows, tables
-from projections.state import KEY64, State
+from projections.state import KEY64, KEY64_64, State
 
 ENTRY = struct.Struct(">BBQ")
 IN_KEY = struct.Struct(">QBQ")
+_LINE = struct.Struct("<QQQ")
 _DERIVED = int(EdgeType.DERIVED_FROM)
 _EVIDENCE = int(EdgeType.EVIDENCE)
-_REVISIONS = (int(EdgeType.SUPERSEDES), int(EdgeType.UPDATES))
 
 Edge = tuple[int, int, int]  # (type, kind of the other end, its TSID)
 
@@ -45,6 +52,33 @@ def created(state: State, record: Record, event: events.MemoryCreated) -> None:
         in_key = pack_key(tsid, edge_type, made)
         incoming[in_key] = seal(in_key, kind_byte)
     state.changes[tables.EDGES_OUT][key] = seal(key, entries)
+    if event.predecessor is not None:
+        _continue_line(state, event, event.predecessor[1])
+
+
+class _Line(NamedTuple):
+    """Where a version stands in the line of its versions. `owner`: the one whose sources it stands on."""
+
+    first: int
+    newest: int
+    owner: int
+
+
+def _continue_line(state: State, event: events.MemoryCreated, before: int) -> None:
+    line = _line(state, before) or _Line(before, 0, before)
+    _put_line(state, event.id, _Line(line.first, 0, event.id if event.sources else line.owner))
+    _put_line(state, line.first, _Line(line.first, event.id, line.first))
+
+
+def _put_line(state: State, tsid: int, line: _Line) -> None:
+    key = KEY64.pack(tsid)
+    state.put(tables.LINES, key, rows.seal_row(key, _LINE.pack(*line)))
+
+
+def _line(state: State, tsid: int) -> _Line | None:
+    key = KEY64.pack(tsid)
+    value = state.get(tables.LINES, key)
+    return None if value is None else _Line._make(_LINE.unpack(rows.open_row(tables.LINES, key, value)))
 
 
 def supported(
@@ -54,6 +88,9 @@ def supported(
 ) -> None:
     """Evidence that was brought later. What stands there already is not put there twice."""
     kind, tsid = event.memory
+    if event.externals:
+        key = KEY64_64.pack(tsid, record.seq)
+        state.put(tables.EXTERNALS, key, rows.seal_row(key, b""))
     for other_kind, other in event.evidence:
         in_key = IN_KEY.pack(other, _EVIDENCE, tsid)
         if state.get(tables.EDGES_IN, in_key) is None:
@@ -89,40 +126,78 @@ def grounding(state: State, tsid: int) -> list[Edge]:
     """The edges to what a memory stands on: its sources, or, when it has none of its own, those of the version that it
     took the place of. Raises DamagedRow.
     """
-    while True:
-        found = outgoing(state, tsid)
-        sources = [edge for edge in found if edge[0] == _DERIVED]
-        before = [edge for edge in found if edge[0] in _REVISIONS]
-        if sources or not before:
-            return sources
-        tsid = before[0][2]
+    return [edge for edge in outgoing(state, owner(state, tsid)) if edge[0] == _DERIVED]
+
+
+def owner(state: State, tsid: int) -> int:
+    """The version whose sources a memory stands on: itself, or one before it; the first one when none has any. Raises
+    DamagedRow."""
+    line = _line(state, tsid)
+    return tsid if line is None else line.owner
+
+
+def first_version(state: State, tsid: int) -> int:
+    """The first version of a memory: itself when it revises nothing. Raises DamagedRow."""
+    line = _line(state, tsid)
+    return tsid if line is None else line.first
+
+
+def newest_version(state: State, tsid: int) -> int:
+    """The version that nothing has taken the place of. Raises DamagedRow."""
+    line = _line(state, first_version(state, tsid))
+    return tsid if line is None else line.newest
+
+
+def external_support(state: State, tsid: int) -> list[int]:
+    """The numbers of the records that later brought support from outside the store. Raises DamagedRow."""
+    return [int(KEY64_64.unpack(key)[1]) for key, _ in state.entries(tables.EXTERNALS, KEY64.pack(tsid))]
 
 
 def incoming(state: State, tsid: int, edge_type: int | None = None) -> Iterator[Edge]:
     """The edges that reach `tsid`, by type, then TSID. Raises DamagedRow."""
     prefix = KEY64.pack(tsid) + (b"" if edge_type is None else bytes((edge_type,)))
-    for key, value in state.prefix(tables.EDGES_IN, prefix):
-        kind = rows.open_row(tables.EDGES_IN, key, value)[0]
+    for key, payload in state.entries(tables.EDGES_IN, prefix):
         _, found_type, source = IN_KEY.unpack(key)
-        yield found_type, kind, source
+        yield found_type, payload[0], source
 
 
-def reaching(cursor: lmdb.Cursor, tsid: int) -> list[Edge]:
-    """As `incoming`, by a cursor of `edges_in` that many such looks share. Raises DamagedRow."""
-    prefix = KEY64.pack(tsid)
-    found: list[Edge] = []
-    try:
-        if not cursor.set_range(prefix):
-            return found
-        for raw_key, raw_value in cursor:
-            key = bytes(raw_key)
-            if not key.startswith(prefix):
-                break
-            _, edge_type, source = IN_KEY.unpack(key)
-            found.append((edge_type, rows.open_row(tables.EDGES_IN, key, bytes(raw_value))[0], source))
-    except lmdb.Error as error:
-        raise rows.DamagedRow(tables.EDGES_IN) from error
-    return found
+class Reaching:
+    """The edges that reach memories, by one cursor of `edges_in` for many of them, each asked for once.
+
+    Where a look finds nothing it has found the next memory that something reaches: those in between need no look. Most
+    memories that are made one after the other have nothing made of them.
+    """
+
+    def __init__(self, cursor: lmdb.Cursor) -> None:
+        self._cursor = cursor
+        self._bare_from = self._bare_to = 0  # no edge reaches a memory from the one up to the other
+
+    def __call__(self, tsid: int) -> list[Edge]:
+        """As `incoming`. Raises DamagedRow."""
+        if self._bare_from <= tsid < self._bare_to:
+            return []
+        found: list[Edge] = []
+        prefix = KEY64.pack(tsid)
+        self._bare_from = self._bare_to = tsid
+        try:
+            if not self._cursor.set_range(prefix):
+                return found
+            for raw_key, raw_value in self._cursor:
+                key, value = bytes(raw_key), bytes(raw_value)
+                if not key.startswith(prefix):
+                    self._pass_over(key, value)
+                    break
+                _, edge_type, source = IN_KEY.unpack(key)
+                found.append((edge_type, rows.open_row(tables.EDGES_IN, key, value)[0], source))
+        except lmdb.Error as error:
+            raise rows.DamagedRow(tables.EDGES_IN) from error
+        return found
+
+    def _pass_over(self, key: bytes, value: bytes) -> None:
+        """Up to the memory of this entry. A damaged one costs what it names only: it says nothing of those before."""
+        with suppress(rows.DamagedRow):
+            rows.open_row(tables.EDGES_IN, key, value)
+            self._bare_to = int(KEY64.unpack_from(key)[0])
 
 
 FOLDS: dict[type, Callable[..., None]] = {

@@ -1,7 +1,8 @@
 """Open review flags: `flags` (child TSID, source TSID) → seq u64 of the record that set it, CRC-32C.
 
 A source that is forgotten, or weakened until it is dormant, flags each memory that was made from it directly, once.
-The flag goes when the source comes back, and when the flagged memory itself is verified: somebody has looked at it.
+The flag goes when the source comes back (recovered, verified, or boosted by the verification of what was made from
+it), and when the flagged memory itself is verified: somebody has looked at it.
 Invariant: as many flags of a child as its memory row counts.
 """
 
@@ -40,7 +41,9 @@ def recovered(state: State, record: Record, event: events.Recovered) -> None:
 def verified(state: State, record: Record, event: events.Verified) -> None:
     tsid = event.memory[1]
     _clear(state, event.cleared, tsid)
-    for key, _ in list(state.prefix(tables.FLAGS, KEY64.pack(tsid))):
+    for source, child in event.boost_cleared:
+        _clear(state, (child,), source[1])
+    for key, _ in list(state.entries(tables.FLAGS, KEY64.pack(tsid))):
         state.delete(tables.FLAGS, key)
 
 
@@ -54,15 +57,14 @@ def is_flagged_by(state: State, child: int, source: int) -> bool:
 def of_child(state: State, child: int) -> list[tuple[int, int]]:
     """`(source, seq of the record that flagged)` of each open flag of `child`. Raises DamagedRow."""
     return [
-        (KEY64_64.unpack(key)[1], _SEQ.unpack(rows.open_row(tables.FLAGS, key, value))[0])
-        for key, value in state.prefix(tables.FLAGS, KEY64.pack(child))
+        (KEY64_64.unpack(key)[1], _SEQ.unpack(payload)[0])
+        for key, payload in state.entries(tables.FLAGS, KEY64.pack(child))
     ]
 
 
 def all_open(state: State) -> Iterator[tuple[int, int]]:
     """`(child, source)` of every open flag of every tenant, in that order. Raises DamagedRow."""
-    for key, value in state.prefix(tables.FLAGS, b""):
-        rows.open_row(tables.FLAGS, key, value)
+    for key, _ in state.entries(tables.FLAGS, b""):
         yield KEY64_64.unpack(key)
 
 

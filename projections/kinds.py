@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from journal.codes import SUBTYPES, Kind, Origin, Role, Tier, subtype_code
+from journal.codes import SUBTYPES, Kind, Mark, Origin, Role, Tier, subtype_code
+from projections.rows import NO_TIME, SELF_SCOPED, Glance, MemoryRow
 
 
 class KindRule(NamedTuple):
@@ -104,13 +105,42 @@ ROLE_ORIGIN: dict[Role, Origin] = {
 assert set(KINDS) == set(Kind) == set(SUBTYPES) and set(ORIGINS) == set(Origin)
 
 
-def effective_confidence(kind: Kind, stored: float, protected: bool, since_ms: int, now_ms: int) -> float:
+SELF = "self"
+"""The subject of what the agent believes of itself."""
+CONFIDENCE_DIGITS = 12
+"""Decimal places of a confidence that decayed: one number, however it is worked out."""
+_SCALE = 10.0**CONFIDENCE_DIGITS
+_PROTECTED = 1 << Mark.PROTECTED
+
+
+def is_self_scoped(kind: Kind, subject: str | None) -> bool:
+    """A belief of the agent about itself: it decays as a value does (contract §4.2)."""
+    return kind is Kind.BELIEF and subject == SELF
+
+
+def stands_alone(kind: Kind, origin: Origin) -> bool:
+    """Whether a memory needs nothing to stand on: its kind is a root, or it was there from the beginning."""
+    return not KINDS[kind].sources or origin is Origin.SEEDED
+
+
+DECAYING_AS = tuple((kind, Kind.VALUE if kind is Kind.BELIEF else kind) for kind in Kind)
+"""By kind, the one whose row says how its memories decay: those that are not self-scoped, and those that are."""
+_DECAYS = tuple(tuple(KINDS[kind].decay for kind in both) for both in DECAYING_AS)
+
+
+def believed_since(row: MemoryRow | Glance) -> int:
+    """When a memory was last verified, else written (UTC ms): its confidence decays from then on."""
+    return row.at_ms if row.verified_at == NO_TIME else row.verified_at
+
+
+def confidence_now(row: MemoryRow | Glance, now_ms: int) -> float:
     """Confidence after decay, linear in whole days, never below the floor and never upward."""
-    decay = KINDS[kind].decay
-    days = (now_ms - since_ms) // 86_400_000
-    if decay is None or protected or days <= 0:
+    stored = row.confidence
+    days = (now_ms - believed_since(row)) // 86_400_000
+    if days <= 0 or row.marks & _PROTECTED:
+        return stored
+    decay = _DECAYS[row.kind][row.traits & SELF_SCOPED != 0]
+    if decay is None or stored <= decay[2]:
         return stored
     rate, period, floor = decay
-    if stored <= floor:
-        return stored
-    return max(floor, stored - rate * days / period)
+    return round(max(floor, stored - rate * days / period) * _SCALE) / _SCALE  # as numpy rounds, to the last bit

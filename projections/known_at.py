@@ -1,8 +1,9 @@
 """What was known of one memory at a moment: its row, folded from its own records up to then.
 
 The fold is the one that keeps the projections, over a state in which nothing exists yet. Records that touch a memory
-speak of others too (a source that is forgotten flags what was made from it): those are blanks, which take whatever is
-folded into them and are dropped.
+speak of others too (a source that is forgotten flags what was made from it, thousands perhaps): of the lists in them
+only what names the memory is folded (`Focus`), and who is named else is a blank, which takes whatever is folded into it
+and is dropped.
 
 Order is the sequence number, and a clock may have been set back: what was known at T is everything up to the last
 record that was written at T or before, so always a state that the memory really was in. A clock that was ahead for a
@@ -12,7 +13,11 @@ while hides nothing for ever, and nothing that was decided on an earlier record 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
+import msgspec
+
+from journal import events
 from journal.record import Head, Record
 from projections import partitions
 from projections.fold import fold_of
@@ -33,6 +38,60 @@ class _Nothing:
 
     def prefix(self, database: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         return iter(())
+
+
+def mentions(event: Any, tsid: int) -> bool:
+    """Whether an event names a memory anywhere: whatever touches one does."""
+    return any(_names(getattr(event, name), tsid) for name in event.__struct_fields__)
+
+
+def _names(value: Any, tsid: int) -> bool:
+    if isinstance(value, int):
+        return value == tsid
+    if isinstance(value, msgspec.Struct):
+        return mentions(value, tsid)
+    return isinstance(value, tuple) and (tsid in value or any(_names(each, tsid) for each in value))
+
+
+class Focus:
+    """One record as memories see it: with those items only of its lists that name the one that asks. Each list is gone
+    through once, however many ask."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._named = _numbers(record.event)
+        self._lists: dict[str, dict[int, list[Any]]] = {}
+        if isinstance(record.event, events.MemoryCreated):
+            return  # its lists are what it was made from, and it is asked for by one
+        for name in record.event.__struct_fields__:
+            value = getattr(record.event, name)
+            if isinstance(value, tuple) and len(value) > 2:  # a pair may be a reference
+                found: dict[int, list[Any]] = {}
+                self._lists[name] = found
+                for item in value:
+                    for tsid in _numbers(item):
+                        found.setdefault(tsid, []).append(item)
+
+    def names(self, tsid: int) -> bool:
+        """As `mentions`."""
+        return tsid in self._named
+
+    def on(self, tsid: int) -> Record:
+        """The record, with what names `tsid` alone."""
+        if not self._lists:
+            return self._record
+        kept = {name: tuple(found.get(tsid, ())) for name, found in self._lists.items()}
+        event = msgspec.structs.replace(self._record.event, **kept)
+        return msgspec.structs.replace(self._record, event=event)
+
+
+def _numbers(item: Any) -> set[int]:
+    """The numbers in an item of a list, at any depth."""
+    if isinstance(item, int):
+        return {item}
+    if isinstance(item, msgspec.Struct):
+        item = msgspec.structs.astuple(item)
+    return set().union(*map(_numbers, item)) if isinstance(item, tuple) else set()
 
 
 class _Alone(State):

@@ -14,17 +14,15 @@ import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
-from journal.codes import Kind, Mark
+from journal.codes import Mark
 from projections import tables
 from projections.edges import ENTRY
-from projections.kinds import KINDS
-from projections.rows import MEMORY_BYTES, NO_TIME, DamagedRow
+from projections.kinds import CONFIDENCE_DIGITS, DECAYING_AS, KINDS
+from projections.rows import MEMORY_BYTES, NO_TIME, SELF_SCOPED, DamagedRow
 from projections.store import TxnSnapshot
 
 CHUNK_KEYS = 4096
 DAY_MS = 86_400_000
-DIGITS = 12
-"""Decimal places that confidences are compared by."""
 Tsids = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 Step = Callable[[int, int], None]
@@ -40,7 +38,7 @@ ROW = np.dtype(
         ("importance", "<f8"), ("tenant", "<u4"), ("slot", "<u4"), ("partition", "<u4"), ("offset", "<u4"),
         ("session", "<u4"), ("turn", "<u4"), ("producer", "<u4"), ("verifications", "<u4"), ("reinforcements", "<u4"),
         ("flags", "<u4"), ("marks", "<u2"), ("kind", "u1"), ("subtype", "u1"), ("origin", "u1"), ("role", "u1"),
-        ("spare", "<u2"), ("crc", "<u4"),
+        ("traits", "<u2"), ("crc", "<u4"),
     ]
 )  # fmt: skip
 """A memory row: the byte table of `rows.py` as a dtype."""
@@ -103,24 +101,25 @@ def values(snapshot: TxnSnapshot, database: str, keys: Sequence[bytes], step: St
 
 
 def effective_confidences(found: npt.NDArray[np.void], now_ms: int) -> npt.NDArray[np.float64]:
-    """Of each row what `kinds.effective_confidence` would give."""
-    stored, floors = found["confidence"], _FLOORS[found["kind"]]
+    """Of each row what `kinds.confidence_now` would give."""
+    stored = found["confidence"]
+    rates, periods, floors = _DECAYS[:, found["kind"], (found["traits"] & SELF_SCOPED != 0).astype(np.uint8)]
     since = np.where(found["verified_at"] == NO_TIME, found["at_ms"], found["verified_at"])
     days = (now_ms - since) // DAY_MS
     decays = (found["marks"] >> int(Mark.PROTECTED) & 1 == 0) & (days > 0) & (stored > floors)
-    decayed = np.maximum(floors, stored - _RATES[found["kind"]] * days / _PERIODS[found["kind"]])
-    effective: npt.NDArray[np.float64] = np.where(decays, decayed, stored).round(DIGITS)
+    decayed = np.maximum(floors, stored - rates * days / periods).round(CONFIDENCE_DIGITS)
+    effective: npt.NDArray[np.float64] = np.where(decays, decayed, stored)
     return effective
 
 
 def may_be_below(confidence: npt.NDArray[np.float32], kind: npt.NDArray[np.uint8], threshold: float) -> Mask:
     """Of which header rows the effective confidence may be below: those stored so, or decaying to such a floor."""
-    low: Mask = (confidence < threshold + _FLOAT32) | (_FLOORS[kind] < threshold)
+    low: Mask = (confidence < threshold + _FLOAT32) | (_LOWEST_FLOORS[kind] < threshold)
     return low
 
 
 _FLOAT32 = 1e-6
 """By how much a confidence in a header row may differ from the exact one, and more."""
-_DECAYS = [KINDS[kind].decay or (0.0, 1, np.inf) for kind in Kind]
-_RATES, _PERIODS, _FLOORS = (np.array(column, np.float64) for column in zip(*_DECAYS, strict=True))
-"""By kind; the floor of what never decays is above everything."""
+_DECAYS = np.array([[KINDS[of].decay or (0.0, 1, np.inf) for of in both] for both in DECAYING_AS]).transpose(2, 0, 1)
+"""Rates, periods, floors, each by kind and whether it is self-scoped. The floor of what never decays is above all."""
+_LOWEST_FLOORS = _DECAYS[2].min(axis=1)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from crc32c import crc32c
 
 from journal import events
-from journal.codes import Mark
+from journal.codes import ExternalUse, Mark
 from journal.record import Record
 from projections import rows, tables
 from projections.partitions import row_appended, rows_died
@@ -18,6 +18,7 @@ from projections.rows import HEADER_BYTES, NO_TIME, ROWS_PER_PAGE, MemoryRow
 from projections.state import KEY64_64, State
 
 _NO_ENCODING = (0, 0, 0)
+_DERIVED_FROM = int(ExternalUse.DERIVED_FROM)
 
 
 def created(state: State, record: Record, event: events.MemoryCreated) -> None:
@@ -34,7 +35,7 @@ def created(state: State, record: Record, event: events.MemoryCreated) -> None:
         record.at_ms, NO_TIME,
         event.confidence, event.strength, event.importance,
         record.tenant, event.slot, event.partition, offset, event.session, event.turn, event.producer,
-        0, 0, 0, marks, event.kind, event.subtype, event.origin, event.role, 0,
+        0, 0, 0, marks, event.kind, event.subtype, event.origin, event.role, _traits(event),
     )  # fmt: skip
     key = tsid.to_bytes(8, "big")
     state.memories[key] = rows.pack_memory(key, row)
@@ -46,6 +47,13 @@ def created(state: State, record: Record, event: events.MemoryCreated) -> None:
         counters.tsid = newest
     if event.slot > counters.slot:
         counters.slot = event.slot
+
+
+def _traits(event: events.MemoryCreated) -> int:
+    traits = rows.SELF_SCOPED if event.self_scoped else 0
+    if event.externals and any(each.use == _DERIVED_FROM for each in event.externals):
+        traits |= rows.FROM_OUTSIDE
+    return traits
 
 
 def _first_header(record: Record, event: events.MemoryCreated, marks: int) -> bytes:

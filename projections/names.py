@@ -84,6 +84,13 @@ def unpack_producer(key: bytes, value: bytes) -> ProducerRow:
     return _PRODUCER(rows.open_row(tables.PRODUCERS, key, value))
 
 
+def producer_of(state: State, number: int) -> ProducerRow | None:
+    """The producer of that number; None for 0. Raises DamagedRow."""
+    key = KEY32.pack(number)
+    value = state.get(tables.PRODUCERS, key) if number else None
+    return None if value is None else unpack_producer(key, value)
+
+
 def unpack_entity(key: bytes, value: bytes) -> EntityRow:
     """The entity row in `value`. Raises DamagedRow."""
     return _ENTITY(rows.open_row(tables.ENTITIES, key, value))

@@ -8,7 +8,7 @@ Invariant: `SleepRow.promoted` and `noise` count the rows of `settled`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -78,8 +78,8 @@ def committed(state: State, record: Record, event: events.PassCommitted) -> None
 def _turn_numbers(state: State, number: int) -> dict[int, int]:
     """The turns of a session by their TSID."""
     return {
-        int(KEY64.unpack(rows.open_row(tables.TURNS, key, value))[0]): int(KEY32_32.unpack(key)[1])
-        for key, value in state.prefix(tables.TURNS, KEY32.pack(number))
+        int(KEY64.unpack(payload)[0]): int(KEY32_32.unpack(key)[1])
+        for key, payload in state.entries(tables.TURNS, KEY32.pack(number))
     }
 
 
@@ -134,7 +134,11 @@ def reopened(state: State, record: Record, event: events.TurnsReopened) -> None:
 
 
 def _unpack_settled(key: bytes, value: bytes) -> Settled:
-    seq, promoted = _SETTLED.unpack(rows.open_row(tables.SETTLED, key, value))
+    return _settled(rows.open_row(tables.SETTLED, key, value))
+
+
+def _settled(payload: bytes) -> Settled:
+    seq, promoted = _SETTLED.unpack(payload)
     return Settled(seq, bool(promoted))
 
 
@@ -159,8 +163,8 @@ def settled_turn(state: State, number: int, turn: int) -> Settled | None:
 def settled_turns(state: State, number: int) -> dict[int, Settled]:
     """All settled turns of a session, by number. Raises DamagedRow."""
     return {
-        int(KEY32_32.unpack(key)[1]): _unpack_settled(key, value)
-        for key, value in state.prefix(tables.SETTLED, KEY32.pack(number))
+        int(KEY32_32.unpack(key)[1]): _settled(payload)
+        for key, payload in state.entries(tables.SETTLED, KEY32.pack(number))
     }
 
 
@@ -171,11 +175,25 @@ def unsettled_turns(state: State, number: int) -> list[tuple[int, int]]:
     return sorted((turn, tsid) for turn, tsid in found if turn not in settled)
 
 
+def waiting_turns(state: State, number: int) -> Iterator[tuple[int, int]]:
+    """Those of them that are alive: no pass will ever take a dead one, so it is none that the session has gained.
+    Raises DamagedRow."""
+    for turn, tsid in unsettled_turns(state, number):
+        row = state.memory(tsid)
+        if row is not None and not row.dead:
+            yield turn, tsid
+
+
+def has_waiting(state: State, number: int) -> bool:
+    """Whether a session has a living turn that no pass has settled. Raises DamagedRow."""
+    return next(waiting_turns(state, number), None) is not None
+
+
 def passes_of(state: State, number: int) -> list[tuple[int, PassRow]]:
     """The passes of a session by number. Raises DamagedRow."""
     return [
-        (int(_PASS_KEY.unpack(key)[1]), _unpack_pass(key, value))
-        for key, value in state.prefix(tables.PASSES, KEY32.pack(number))
+        (int(_PASS_KEY.unpack(key)[1]), _PASS(payload))
+        for key, payload in state.entries(tables.PASSES, KEY32.pack(number))
     ]
 
 

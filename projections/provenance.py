@@ -83,12 +83,12 @@ def _append(state: State, tenant: int, row: RegionRow) -> int:
     return number
 
 
-def _set_flags(state: State, place: Place, flags: int) -> None:
+def _change(state: State, place: Place, **fields: int) -> None:
     tenant, number = place
     page = _page(state, tenant, number // ROWS_PER_PAGE)
     at = number % ROWS_PER_PAGE * ROW_BYTES
     row = region.unpack(bytes(page[at : at + ROW_BYTES]))
-    page[at : at + ROW_BYTES] = region.pack(row._replace(flags=flags))
+    page[at : at + ROW_BYTES] = region.pack(row._replace(**fields))
 
 
 def _flags(state: State, place: Place) -> int:
@@ -125,25 +125,26 @@ def _index(state: State, database: str, key: bytes, tenant: int) -> None:
 
 
 def _count_fact(state: State, session: int, number: int) -> None:
+    """A pass is never before one that has rows: it is the open one, or the next (`commit_pass`)."""
     before = highest(state, session)
-    if number < before.number:
-        return
     facts = before.facts + 1 if number == before.number else 1
     key = KEY32.pack(session)
     state.put(tables.REGION_PASSES, key, rows.seal_row(key, _PASS.pack(number, facts)))
 
 
 def pass_committed(state: State, record: Record, event: events.PassCommitted) -> None:
-    """The last commit of a pass: what was partial is live, or will be when its target comes back."""
+    """The last commit of a pass: what was partial is live, or will be when its target comes back; each row says how
+    many facts the pass has."""
     if not event.last:
         return
-    for place in list(_places(state, _SESSION_PASS.pack(event.session, event.number))):
+    places = list(_places(state, _SESSION_PASS.pack(event.session, event.number)))
+    for place in places:
         dead = _dead(state, place)
         if dead is None:
-            if _flags(state, place) == PARTIAL:
-                _set_flags(state, place, LIVE)
-        elif dead[0] == PARTIAL:
-            _put_dead(state, place, LIVE, dead[1])
+            _change(state, place, flags=LIVE, batch_count=len(places))
+            continue
+        _change(state, place, batch_count=len(places))
+        _put_dead(state, place, LIVE, dead[1])
 
 
 def forgotten(state: State, record: Record, event: events.Forgotten) -> None:
@@ -170,7 +171,7 @@ def recovered(state: State, record: Record, event: events.Recovered) -> None:
             _put_dead(state, place, before, marks)
             continue
         state.delete(tables.REGION_DEAD, KEY32_32.pack(*place))
-        _set_flags(state, place, before)
+        _change(state, place, flags=before)
 
 
 def _bury(state: State, tsid: int, mark: int) -> None:
@@ -180,7 +181,7 @@ def _bury(state: State, tsid: int, mark: int) -> None:
             _put_dead(state, place, dead[0], dead[1] | mark)
             continue
         _put_dead(state, place, _flags(state, place), mark)
-        _set_flags(state, place, TOMBSTONE)
+        _change(state, place, flags=TOMBSTONE)
 
 
 def _dead(state: State, place: Place) -> tuple[int, int] | None:
@@ -222,20 +223,39 @@ def facts_of(state: State, session: int, number: int) -> int:
 
 def places_of(state: State, tsid: int) -> Iterator[Place]:
     """Where the rows of a memory are, in the order they were made. Raises DamagedRow."""
-    for key, value in state.prefix(tables.REGION_TARGETS, KEY64.pack(tsid)):
-        tenant = _U32.unpack(rows.open_row(tables.REGION_TARGETS, key, value))[0]
-        yield tenant, _TARGET_KEY.unpack(key)[1]
+    for key, payload in state.entries(tables.REGION_TARGETS, KEY64.pack(tsid)):
+        yield _U32.unpack(payload)[0], _TARGET_KEY.unpack(key)[1]
 
 
-def places_of_session(state: State, session: int) -> Iterator[Place]:
-    """Where the rows of a session are, by pass, then fact. Raises DamagedRow."""
-    return _places(state, KEY32.pack(session))
+def rows_of_session(state: State, session: int) -> Iterator[RegionRow]:
+    """The rows of a session, by pass, then fact. Raises DamagedRow, also for one that another pass, fact or session
+    made than the index says."""
+    for key, payload in state.entries(tables.REGION_SESSIONS, KEY32.pack(session)):
+        _, number, fact, at = _SESSION_KEY.unpack(key)
+        row = load(state, (_U32.unpack(payload)[0], at))
+        target = state.memory(row.target_tsid)
+        if (row.pass_number, row.fact_index) != (number, fact) or target is None or target.session != session:
+            raise rows.DamagedRow(tables.REGION)
+        yield row
+
+
+def is_indexed(state: State, row: RegionRow, place: Place, session: int) -> bool:
+    """Whether both indexes lead to the row at a place; `session` is that of its target. Raises DamagedRow."""
+    tenant, at = place
+    wanted = [(tables.REGION_TARGETS, _TARGET_KEY.pack(row.target_tsid, at))]
+    if row.pass_number:
+        key = _SESSION_KEY.pack(session, row.pass_number, row.fact_index, at)
+        wanted.append((tables.REGION_SESSIONS, key))
+    for database, key in wanted:
+        value = state.get(database, key)
+        if value is None or _U32.unpack(rows.open_row(database, key, value))[0] != tenant:
+            return False
+    return True
 
 
 def _places(state: State, prefix: bytes) -> Iterator[Place]:
-    for key, value in state.prefix(tables.REGION_SESSIONS, prefix):
-        tenant = _U32.unpack(rows.open_row(tables.REGION_SESSIONS, key, value))[0]
-        yield tenant, _SESSION_KEY.unpack(key)[3]
+    for key, payload in state.entries(tables.REGION_SESSIONS, prefix):
+        yield _U32.unpack(payload)[0], _SESSION_KEY.unpack(key)[3]
 
 
 def load(state: State, place: Place) -> RegionRow:
@@ -250,19 +270,21 @@ def load(state: State, place: Place) -> RegionRow:
 
 
 def rows_of(state: State, tsid: int) -> list[RegionRow]:
-    """The rows of a memory, in the order they were made. Raises DamagedRow."""
-    found = [load(state, place) for place in places_of(state, tsid)]
-    if any(row.target_tsid != tsid for row in found):
+    """The rows of a memory, in the order they were made. Raises DamagedRow, also for one that is another memory's, or
+    of another pass or fact than the session's index says."""
+    found = [(load(state, place), place) for place in places_of(state, tsid)]
+    target = state.memory(tsid) if found else None
+    session = 0 if target is None else target.session
+    if any(row.target_tsid != tsid or not is_indexed(state, row, place, session) for row, place in found):
         raise rows.DamagedRow(tables.REGION)
-    return found
+    return [row for row, _ in found]
 
 
 def all_rows(state: State, tenant: int) -> Iterator[bytes]:
     """The pages of a tenant's region, each whole rows; every row is checked. Raises DamagedRow."""
     total = count(state, tenant)
     found = 0
-    for key, value in state.prefix(tables.REGION, KEY32.pack(tenant)):
-        content = rows.open_row(tables.REGION, key, value)
+    for _, content in state.entries(tables.REGION, KEY32.pack(tenant)):
         for at in range(0, len(content), ROW_BYTES):
             region.unpack(content[at : at + ROW_BYTES])
         found += len(content) // ROW_BYTES

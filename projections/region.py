@@ -20,7 +20,7 @@ other, in the order in which they were made, and zeros behind the last up to the
 | 44 | u32 | first_offset: row offset of that turn in its partition, a hint |
 | 48 | u32 | last_offset: row offset of that turn in its partition, a hint |
 | 52 | u8 | fact_index, from 0, in the pass |
-| 53 | u8 | batch_count: facts of the pass up to the end of the commit that made the row |
+| 53 | u8 | batch_count: facts of the pass; while it is partial, those up to the end of the commit that made the row |
 | 54 | u16 | content_hash_hi: 0 at rest; upper half of the CRC-32C of the living text when served |
 | 56 | u64 | source_tsid, 0 when the source is episodic |
 | 64 | u32 | source_partition, else 0 |
@@ -47,8 +47,9 @@ assert _ROW.size + _CRC.size == ROW_BYTES
 
 ROWS_PER_PAGE = 56
 """56 rows of 72 bytes and a CRC fit one overflow page of LMDB; 57 would need two."""
-PREALLOCATED_ROWS = 8192
-"""A dumped file has room for so many rows, or a multiple; the region itself grows, and never drops a row."""
+DUMP_MULTIPLE_ROWS = 8192
+"""A dumped file has room for so many rows, or a multiple. The region itself preallocates nothing: LMDB gives it a page
+when a row needs one, and it never drops a row."""
 
 LIVE, TOMBSTONE, PARTIAL = 0, 1, 2
 STATE_WORDS = ("live", "tombstone", "partial")

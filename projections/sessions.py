@@ -87,15 +87,12 @@ def number_of(state: State, tsid: int) -> int | None:
 
 def turn_ids(state: State, number: int) -> list[int]:
     """The TSIDs of a session's turns, in order. Raises DamagedRow."""
-    return [
-        int(KEY64.unpack(rows.open_row(tables.TURNS, key, value))[0])
-        for key, value in state.prefix(tables.TURNS, KEY32.pack(number))
-    ]
+    return [int(KEY64.unpack(payload)[0]) for _, payload in state.entries(tables.TURNS, KEY32.pack(number))]
 
 
 def other_ids(state: State, number: int) -> list[int]:
-    """The TSIDs of a session's memories that are no turns, in id order."""
-    return [int(KEY32_64.unpack(key)[1]) for key, _ in state.prefix(tables.SESSION_MEMORIES, KEY32.pack(number))]
+    """The TSIDs of a session's memories that are no turns, in id order. Raises DamagedRow."""
+    return [int(KEY32_64.unpack(key)[1]) for key, _ in state.entries(tables.SESSION_MEMORIES, KEY32.pack(number))]
 
 
 FOLDS: dict[type, Callable[..., None]] = {

@@ -27,6 +27,8 @@ def verified(state: State, record: Record, event: events.Verified) -> None:
         store_row(state, boosted.id, known(state, boosted.id)._replace(strength=boosted.new))
         touch(state, boosted.id, record.seq)
     flag(state, event.cleared, -1, record.seq)
+    for _, child in event.boost_cleared:
+        flag(state, (child,), -1, record.seq)
 
 
 def reinforced(state: State, record: Record, event: events.Reinforced) -> None:

@@ -7,6 +7,7 @@ or None for a deletion. Header rows are changed page by page; `pages` holds the 
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -59,7 +60,7 @@ class State:
         self._snapshot = snapshot
         self.counters = counters
         self.head = head
-        self.changes: Changes = {database: {} for database in tables.DATABASES}
+        self.changes: Changes = defaultdict(dict)  # a question changes nothing: made when one is looked at
         self.memories = self.changes[tables.MEMORIES]
         self.pages: dict[tuple[int, int], bytearray] = {}
         self._deferred: dict[tuple[str, bytes], tuple[Any, Pack]] = {}
@@ -100,6 +101,12 @@ class State:
             value = merged[key]
             if value is not None:
                 yield key, value
+
+    def entries(self, database: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """`(key, payload)` of what `prefix` gives. Each value's CRC covers its key, so it is looked at even where the
+        key says all: a damaged key would name what nobody wrote. Raises DamagedRow."""
+        for key, value in self.prefix(database, prefix):
+            yield key, rows.open_row(database, key, value)
 
     def memory(self, tsid: int) -> rows.MemoryRow | None:
         """The memory row of `tsid`, or None. Raises DamagedRow."""
@@ -154,3 +161,18 @@ class State:
             key = KEY32_32.pack(partition, page)
             pages[key] = rows.seal_row(key, bytes(content))
         return self.changes
+
+
+class Unchanged(State):
+    """For questions: nothing is folded into it, so that no change is looked for before what is committed."""
+
+    def get(self, database: str, key: bytes) -> bytes | None:
+        return self._snapshot.get(database, key)
+
+    def prefix(self, database: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return self._snapshot.prefix(database, prefix)
+
+    def memory(self, tsid: int) -> rows.MemoryRow | None:
+        key = KEY64.pack(tsid)
+        value = self._snapshot.get(tables.MEMORIES, key)
+        return None if value is None else rows.unpack_memory(key, value)

@@ -33,6 +33,7 @@ from journal.trees import check_trees
 from projections import blocks, rows, tables, trust, versions
 from projections.fold import Fold, apply, fold_of
 from projections.state import Changes, Counters, State
+from projections.uncollected import uncollected
 
 _WATERMARK = struct.Struct("<IQ32s")
 _WATERMARK_KEY = b"watermark"
@@ -46,24 +47,22 @@ Progress = Callable[[int, int], None]
 
 
 class TxnSnapshot:
-    """A committed snapshot: one read transaction. `head` is a record that it has folded: the newest, or one that was
-    so a moment before."""
+    """A committed snapshot: one read transaction. `head` is a record that it has folded: the newest, or nearly."""
 
     def __init__(self, env: Environment, txn: lmdb.Transaction, head: Head) -> None:
         self.head = head
         self._txn = txn
-        self._meta = env.db(tables.META)
-        self._handles = {database: env.db(database) for database in tables.DATABASES}
+        self._db = env.db
 
     def get(self, database: str, key: bytes) -> bytes | None:
         try:
-            return cast("bytes | None", self._txn.get(key, db=self._handles[database]))
+            return cast("bytes | None", self._txn.get(key, db=self._db(database)))
         except lmdb.Error as error:
             raise rows.DamagedRow(database) from error
 
     def prefix(self, database: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         try:
-            with self._txn.cursor(db=self._handles[database]) as cursor:
+            with self._txn.cursor(db=self._db(database)) as cursor:
                 if not cursor.set_range(prefix):
                     return
                 for raw_key, value in cursor:
@@ -76,11 +75,11 @@ class TxnSnapshot:
 
     def cursor(self, database: str) -> lmdb.Cursor:
         """A cursor of this transaction, for many looks in key order."""
-        return self._txn.cursor(db=self._handles[database])
+        return self._txn.cursor(db=self._db(database))
 
     def watermark_seq(self) -> int:
         """The record that this very snapshot stands at; 0 when nothing was folded. Raises DamagedRow."""
-        value = self._txn.get(_WATERMARK_KEY, db=self._meta)
+        value = self._txn.get(_WATERMARK_KEY, db=self._db(tables.META))
         if value is None:
             return 0
         return int(_WATERMARK.unpack_from(rows.open_row(tables.META, _WATERMARK_KEY, bytes(value)))[1])
@@ -241,8 +240,7 @@ class ProjectionStore:
 
     def _put(self, txn: lmdb.Transaction, database: str, changed: dict[bytes, bytes | None]) -> None:
         handle = self.env.db(database)
-        puts = [(key, value) for key, value in changed.items() if value is not None]
-        puts.sort()
+        puts = sorted([(key, value) for key, value in changed.items() if value is not None])
         with txn.cursor(db=handle) as cursor:
             cursor.putmulti(puts)
         if len(puts) != len(changed):
@@ -250,6 +248,7 @@ class ProjectionStore:
                 if value is None:
                     txn.delete(key, db=handle)
 
+    @uncollected()
     def catch_up(self, log: Log, progress: Progress | None = None, to_seq: int | None = None) -> int:
         """Fold what the journal has beyond the watermark, up to `to_seq` if given; the number of records folded.
         Projections of another version are folded anew first.
@@ -279,6 +278,7 @@ class ProjectionStore:
         with self.env.read() as txn:
             return versions.stale(self.env, txn)
 
+    @uncollected()
     def fold_anew(self, log: Log, projections: Collection[str], progress: Progress | None = None) -> None:
         """Empty these projections, and fold them alone up to the watermark. The others keep what they have.
 

@@ -3,7 +3,7 @@
 | projection | databases (key → value) |
 |---|---|
 | memories | `partitions` number u32 → msgpack, CRC; `memories` TSID u64 → memory row; `rows` partition u32, page u32 → up to 63 header rows, CRC; `touches` TSID u64, seq u64 → CRC |
-| edges | `edges_out` TSID u64 → entries of (type u8, kind u8, TSID u64), CRC; `edges_in` TSID u64, type u8, TSID u64 → kind u8, CRC |
+| edges | `edges_out` TSID u64 → entries of (type u8, kind u8, TSID u64), CRC; `edges_in` TSID u64, type u8, TSID u64 → kind u8, CRC; `lines` TSID u64 → first version u64, newest u64, whose sources u64, CRC (of what was revised); `externals` TSID u64, seq u64 → CRC (the records that brought support from outside the store) |
 | idempotency | `idempotency` tenant u32, key hash 16 → seq u64, CRC |
 | sessions | `sessions` number u32 → session row; `session_ids` TSID u64 → number u32, CRC; `turns` session u32, turn u32 → TSID u64, CRC; `session_memories` session u32, TSID u64 → CRC; `settled` session u32, turn u32 → seq u64, promoted u8, CRC; `passes` session u32, pass u16 → msgpack, CRC; `sleeps` session u32 → msgpack, CRC |
 | provenance | `regions` tenant u32 → rows u32, CRC; `region` tenant u32, page u32 → up to 56 provenance rows, CRC; `region_targets` TSID u64, row u32 → tenant u32, CRC; `region_sessions` session u32, pass u16, fact u8, row u32 → tenant u32, CRC; `region_passes` session u32 → highest pass u16, its facts u16, CRC; `region_dead` tenant u32, row u32 → state before u8, marks u8, CRC; `resolvables` TSID u64, owner seq u64, index u32 → u8, CRC |
@@ -25,6 +25,8 @@ ROWS = "rows"
 TOUCHES = "touches"
 EDGES_OUT = "edges_out"
 EDGES_IN = "edges_in"
+LINES = "lines"
+EXTERNALS = "externals"
 IDEMPOTENCY = "idempotency"
 SESSIONS = "sessions"
 SESSION_IDS = "session_ids"
@@ -52,7 +54,7 @@ META = "meta"
 
 PROJECTIONS: dict[str, tuple[str, ...]] = {
     "memories": (PARTITIONS, MEMORIES, ROWS, TOUCHES),
-    "edges": (EDGES_OUT, EDGES_IN),
+    "edges": (EDGES_OUT, EDGES_IN, LINES, EXTERNALS),
     "idempotency": (IDEMPOTENCY,),
     "sessions": (SESSIONS, SESSION_IDS, TURNS, SESSION_MEMORIES, SETTLED, PASSES, SLEEPS),
     "provenance": (REGIONS, REGION, REGION_TARGETS, REGION_SESSIONS, REGION_PASSES, REGION_DEAD, RESOLVABLES),
@@ -63,7 +65,7 @@ PROJECTIONS: dict[str, tuple[str, ...]] = {
     "flags": (FLAGS,),
 }
 
-VERSIONS: dict[str, int] = {**dict.fromkeys(PROJECTIONS, 1), "memories": 2, "sessions": 2}
+VERSIONS: dict[str, int] = {**dict.fromkeys(PROJECTIONS, 1), "memories": 3, "sessions": 2, "edges": 2, "provenance": 2}
 """By projection, the version of its fold. Whoever changes what a fold makes of a record raises that one: it alone is
 folded anew when the store is next opened."""
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+import msgspec
+
+from journal import events
 from journal.destroying import destroyed_parts
 from journal.record import Record
 from projections import rows, tables
@@ -31,28 +34,42 @@ class Usage(NamedTuple):
 NOTHING = Usage(0, 0)
 
 
+class _Growing(msgspec.Struct, gc=False):
+    """A tenant's row while a batch is folded: counted up in place, packed once."""
+
+    records: int
+    content_bytes: int
+
+
 def fold(state: State, record: Record) -> None:
     """Count a record of a tenant."""
-    if not record.tenant:
+    tenant = record.tenant
+    if not tenant:
         return
     event = record.event
-    grown = sum([part.length for part in getattr(event, "parts", ()) if part.owner_seq == record.seq and part.slot])
-    shrunk = sum([part.length for part in destroyed_parts(event) if part.slot])
-    key = KEY32.pack(record.tenant)
-    found: Usage = state.deferred(tables.USAGE, key) or of_tenant(state, record.tenant)
-    state.defer(tables.USAGE, key, Usage(found.records + 1, found.content_bytes + grown - shrunk), _pack)
+    key = KEY32.pack(tenant)
+    growing: _Growing | None = state.deferred(tables.USAGE, key)
+    if growing is None:
+        growing = _Growing(*of_tenant(state, tenant))
+        state.defer(tables.USAGE, key, growing, _pack)
+    growing.records += 1
+    for part in getattr(event, "parts", ()):
+        if part.owner_seq == record.seq and part.slot:
+            growing.content_bytes += part.length
+    if type(event) is not events.MemoryCreated:  # the most frequent: it destroys nothing
+        growing.content_bytes -= sum([part.length for part in destroyed_parts(event) if part.slot])
 
 
-def _pack(key: bytes, row: Usage) -> bytes:
-    return rows.seal_row(key, _ROW.pack(*row))
+def _pack(key: bytes, row: _Growing) -> bytes:
+    return rows.seal_row(key, _ROW.pack(row.records, row.content_bytes))
 
 
 def of_tenant(state: State, tenant: int) -> Usage:
     """What a tenant keeps, as of the snapshot and what was folded since. Raises DamagedRow."""
     key = KEY32.pack(tenant)
-    waiting: Usage | None = state.deferred(tables.USAGE, key)
-    if waiting is not None:
-        return waiting
+    growing: _Growing | None = state.deferred(tables.USAGE, key)
+    if growing is not None:
+        return Usage(growing.records, growing.content_bytes)
     value = state.get(tables.USAGE, key)
     return NOTHING if value is None else unpack(key, value)
 

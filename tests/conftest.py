@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from daemon.logs import configure_logs
 from daemon.service import Service
 from tests import watching
 
+os.environ.pop("COLUMNS", None)  # what people are shown is as wide as the tests say
 WATCHED = frozenset({"system", "daemon", "model"})
 
 

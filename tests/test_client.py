@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import noctuary
@@ -328,3 +329,44 @@ def test_socket_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_the_generated_half_is_current() -> None:
     assert subprocess.run([sys.executable, "ops/generate_client.py", "--check"], cwd=ROOT).returncode == 0
+
+
+# --- what a caller has in hand -------------------------------------------------------------------
+
+
+def test_results_of_a_batch_and_of_a_session_are_typed(path: str) -> None:
+    address = {"epoch": 1, "seq": 2}
+    done = {"id": "raw:1", "address": address, "duplicate": False, "session": None, "turn": None, "notes": []}
+    refused = {"index": 1, "error": {"code": -32602, "message": "no", "data": {"reason": "invalid_input"}}}
+    note = {"id": "note:1", "kind": "note", "subtype": None, "status": "active", "at": "", "session": None,
+            "turn": None, "topic": None, "text": "n"}  # fmt: skip
+    session = {
+        "session": "session:1", "agent": "a", "key": "k", "state": "open", "activation": 1, "turns": 0,
+        "opened_at": "", "last_at": "", "closed_at": None, "project": None, "subject": None, "producer": None,
+        "sleep": {"eligible": True, "why_not": None, "unsettled": 0, "promoted": 0, "noise": 0},
+        "passes": [{"pass": 1, "facts": 2, "turns": 3, "at": "", "partial": False}], "derived": [note],
+    }  # fmt: skip
+    Server(path, lambda asked: {"result": session if asked["method"] == "session" else {"results": [done, refused]}})
+    with noctuary.Client(path) as client:
+        written, failed = client.remember_many([{}, {}]).results
+        assert isinstance(written, noctuary.RememberResult) and written.id == "raw:1" and written.address.seq == 2
+        assert isinstance(failed, noctuary.RefusedItem) and failed.error.message == "no"
+        told = client.session("session:1", include=["derived", "passes"])
+        assert told.derived is not None and told.derived[0].id == "note:1"
+        assert told.passes is not None and told.passes[0].pass_ == 1
+
+
+def test_an_item_that_is_none_breaks_the_answer_not_the_program(path: str) -> None:
+    Server(path, lambda _: {"result": {"results": [{"id": 3}]}})
+    with noctuary.Client(path) as client, pytest.raises(msgspec.ValidationError):
+        client.remember_many([{}])
+
+
+def test_an_error_as_a_text_says_which_parameter_and_what_would_do(path: str) -> None:
+    data = {"reason": "invalid_input", "parameter": "kind", "allowed": ["raw", "note"], "index": 2, "limit": 0}
+    Server(path, lambda _: {"error": {"code": -32602, "message": "no such word", "data": data}})
+    with noctuary.Client(path) as client, pytest.raises(noctuary.InvalidInput) as found:
+        client.head()
+    assert str(found.value) == "kind: no such word (index 2; limit 0; allowed: raw, note)"
+    assert found.value.message == "no such word"
+    assert str(noctuary.NotFound("gone")) == "gone"

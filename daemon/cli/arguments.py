@@ -44,6 +44,8 @@ OPTIONS = {
     "session_provenance": "include_clients!",
 }  # fmt: skip
 MARKS = "+#%@!"
+MAY_STAND_LAST = {"revise": "text"}
+"""An option that may also stand without its name, behind what must be there."""
 REQUIRED = {"remember": ("kind",)}
 """Options that must be there; whatever else must be is positional."""
 REFERENCES = frozenset(["id", "ids*", "session", "from", "to"])
@@ -151,6 +153,7 @@ class Words:
 def parameters(verb: str, words: list[str]) -> dict[str, Any]:
     """The parameters of `verb`. Raises Usage."""
     marks = {name.rstrip(MARKS): name[-1] for name in f"{OPTIONS.get(verb, '')} {COMMON}".split()}
+    marks = {**{name.rstrip("*"): "+" if name.endswith("*") else "" for name in VERBS[verb].split()}, **marks}
     params: dict[str, Any] = {}
     places: list[str] = []
     source = Words([as_utf8(word) for word in words])
@@ -197,6 +200,8 @@ def _option(verb: str, item: str, marks: dict[str, str], source: Words, params: 
         params.setdefault(name, []).append(_external(given) if name in ("derived_from", "evidence") else given)
     else:
         params[name] = _value(name, marks[name], given)
+        if name == "text" and given == "-" and verb in ("remember", "revise"):
+            params[name] = text_of("-")
 
 
 def _switch(item: str, negated: bool, value: str | None, source: Words) -> bool:
@@ -237,20 +242,24 @@ def _number(name: str, given: str) -> int | float:
         raise Usage(f"--{name} is a number") from error
 
 
-def joined(places: list[str]) -> list[str]:
-    """References in one word each: `raw 095…` is `raw:095…`."""
+def joined(places: list[str], most: int | None = None) -> list[str]:
+    """References in one word each: `raw 095…` is `raw:095…`. `most`: no more than so many of them are joined."""
     out: list[str] = []
     source = Words(places)
     while (place := source.next()) is not None:
-        after = source.next() if place in KINDS else None
+        after = source.next() if place in KINDS and (most is None or len(out) < most) else None
         out.append(place if after is None else f"{place}:{after}")
     return out
 
 
 def _positional(verb: str, places: list[str], params: dict[str, Any]) -> None:
     names = VERBS[verb].split()
+    last = MAY_STAND_LAST.get(verb)
     if REFERENCES.intersection(names):
-        places = joined(places)
+        places = joined(places, None if last is None else len(names))
+    if last is not None and last not in params and len(places) > len([name for name in names if name not in params]):
+        params[last] = places.pop()
+        params[last] = text_of("-") if params[last] == "-" else params[last]
     if names == ["ids*"]:
         if "ids" in params and not places:
             return

@@ -59,7 +59,7 @@ def checked(params: dict[str, Any]) -> Any:
         check_params(typed)
         return typed
     except msgspec.ValidationError as error:
-        refused = explain(str(error))
+        refused = explain(str(error), AuditParams)
     except Refused as error:
         refused = error
     raise noctuary.InvalidInput(refused.message, refused.reason.code, {"reason": refused.reason.wire, **refused.data})

@@ -13,6 +13,13 @@ from typing import Any
 from daemon.cli.render_text import cleaned, plain, width, wrap
 
 QUIET = frozenset(["reason", "retryable", "parameter"])
+HINTS = {
+    "unreachable": "noctuary daemon starts one; --socket or NOCTUARY_SOCKET says where it is",
+    "lifecycle": "noctuary lifecycle tells the state",
+    "maintenance": "an operator ends it with noctuary lifecycle --state active",
+    "protected": "noctuary mark KIND:ID protected --no-on takes the mark off",
+}
+"""What a person does about a refusal, by its reason or by what is in the way."""
 ORDER = ("index", "limit", "allowed", "ids", "current", "hint", "retry_after_ms")
 
 
@@ -24,8 +31,13 @@ def complain(
     if as_json:
         _say(json.dumps({"error": told}))
     else:
-        _tell(f"noctuary: {sentence(message, data or {})}")
+        _tell(f"noctuary: {sentence(message, _hinted(data or {}))}")
     return code
+
+
+def _hinted(data: dict[str, Any]) -> dict[str, Any]:
+    hint = HINTS.get(str(data.get("current"))) or HINTS.get(str(data.get("reason")))
+    return {"hint": hint, **data} if hint else data
 
 
 def warn(message: str) -> None:

@@ -1,7 +1,8 @@
 """A trace as SVG, laid out by this file alone.
 
 A layer for each depth, the root above. Within a layer nodes stand in the order of what they hang from, so that few
-lines cross; a layer of many is broken into rows. Arrows go from what was made to its source; revisions are dashed.
+lines cross; a layer of many is broken into rows. Arrows go from what was made to its source;
+revisions are dashed, and say which they are. So are the boxes of what is no longer active.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any, Final, NamedTuple
 
-from daemon.cli.draw_text import label_of
+from daemon.cli.draw_text import ALIVE, label_of
 from daemon.cli.render_text import clipped
 
 BOX_WIDTH: Final = 184
@@ -97,12 +98,16 @@ def _line(edge: dict[str, Any], spots: dict[str, Spot]) -> str:
     start, end = (made.y + BOX_HEIGHT, source.y) if down else (made.y, source.y + BOX_HEIGHT)
     form = "" if edge["type"] == "derived_from" else ' class="v"'
     ends = f'x1="{made.x + BOX_WIDTH / 2:g}" y1="{start:g}" x2="{source.x + BOX_WIDTH / 2:g}" y2="{end:g}"'
-    return f'<line{form} {ends} marker-end="url(#a)"><title>{_text(edge["type"])}</title></line>'
+    line = f'<line{form} {ends} marker-end="url(#a)"><title>{_text(edge["type"])}</title></line>'
+    if not form:
+        return line
+    x, y = (made.x + source.x + BOX_WIDTH) / 2 + 4, (start + end) / 2
+    return f'{line}<text class="s" x="{x:g}" y="{y:g}">{_text(edge["type"])}</text>'
 
 
 def _box(node: dict[str, Any], spot: Spot, is_root: bool) -> str:
     name, stands = label_of(node)
-    classes = [word for word, holds in (("r", is_root), ("d", node["status"] != "active")) if holds]
+    classes = [word for word, holds in (("r", is_root), ("d", node["status"] not in ALIVE)) if holds]
     form = f' class="{" ".join(classes)}"' if classes else ""
     x, y = spot
     return (

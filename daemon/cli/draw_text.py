@@ -1,16 +1,18 @@
 """A trace as Mermaid or DOT: text of which other programs make a picture.
 
 What stands outside the store is named by its writer, so every label is escaped: none can end its own quotes. Nodes have
-names of their own in it, `n0`, `n1`, …; the root is drawn bold.
+names of their own in it, `n0`, `n1`, …; the root is drawn bold, what is no longer active grey.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 from daemon.cli.render_text import cleaned
 
+ALIVE: Final = ("active", "live")
+"""What holds; every other status is set off."""
 _ENTITY = re.compile(r"[^\w :.,/%@+()=-]", re.ASCII)
 """What Mermaid might take for its own: it is written as the number of the character."""
 
@@ -24,7 +26,10 @@ def mermaid(result: dict[str, Any]) -> str:
         lines.append(f'  {names[node["ref"]]}["{label}"]')
     for edge in result["edges"]:
         lines.append(f"  {names[edge['from']]} -->|{_word(edge['type'])}| {names[edge['to']]}")
-    lines.append(f"  style {names[result['root']]} stroke-width:3px")
+    for node in result["nodes"]:
+        looks = ["stroke-width:3px"] if node["ref"] == result["root"] else []
+        looks += [] if node["status"] in ALIVE else ["fill:#eee", "color:#666", "stroke-dasharray:4"]
+        lines += [f"  style {names[node['ref']]} {','.join(looks)}"] if looks else []
     return "\n".join(lines + (["  %% truncated: --depth goes deeper"] if result["truncated"] else []))
 
 
@@ -34,6 +39,7 @@ def dot(result: dict[str, Any]) -> str:
     lines = ["digraph trace {", "  node [shape=box];"]
     for node in result["nodes"]:
         bold = ", style=bold" if node["ref"] == result["root"] else ""
+        bold += "" if node["status"] in ALIVE else ", color=gray, fontcolor=gray"
         label = r"\n".join(line.replace("\\", r"\\").replace('"', r"\"") for line in label_of(node))
         lines.append(f'  {names[node["ref"]]} [label="{label}"{bold}];')
     for edge in result["edges"]:

@@ -53,6 +53,8 @@ def main(argv: list[str] | None = None) -> int:
         )
     except noctuary.NoctuaryError as error:
         data = {"reason": error.reason, **error.data}
+        if error.reason == "not_found" and data.get("parameter") == "verb":
+            data["allowed"] = list(arguments.VERBS)
         return complain(as_json, exits.of_reason(error.reason), error.message, data, error.code)
     except BrokenPipeError:
         leave_output()
@@ -115,7 +117,8 @@ def run(words: list[str]) -> int:
     if first == "--version":
         return show_version(arguments.wants_json(words))
     if wants_help(words):
-        return show_help({}, [first])
+        behind = arguments.globals_of(words)[1][1:2] if first == "meta" else []
+        return show_help({}, [first, *(word for word in behind if word in META)])
     given, rest = arguments.globals_of(words)
     if not rest:
         raise Usage("which command? see noctuary --help")
@@ -147,9 +150,12 @@ def show_version(as_json: bool) -> int:
 
 
 def show_help(_given: dict[str, Any], words: list[str]) -> int:
-    """`help`, `help COMMAND`."""
+    """`help`, `help COMMAND`, `help meta NAME`."""
     from daemon.cli import telling
 
+    if len(words) == 2 and words[0] == "meta" and words[1] in META:
+        print(telling.help_of("meta"), telling.help_of(META[words[1]][0]), sep="\n\n")
+        return exits.OK
     if len(words) > 1:
         raise Usage("help [COMMAND]")
     print(telling.help_of(words[0].replace("-", "_")) if words else telling.usage())
@@ -271,15 +277,18 @@ def asked(given: dict[str, Any], verb: str, params: dict[str, Any], plain: bool 
     client = noctuary.Client(given["socket"], given["tenant"], None if verb in LONG else 60.0)
     try:
         result = told_how_far(client, verb, params) if verb in TELL_HOW_FAR else client.call(verb, params, dict)
-        if verb in ("list", "session") and not plain and not given["json"]:
+        if verb in ("list", "session", "history") and not plain and not given["json"]:
             from daemon.cli import fuller
 
-            fuller.fill(client, result, params)
+            (fuller.fill_history if verb == "history" else fuller.fill)(client, result, params)
     finally:
         client.close()
     if left := result.get("leftover"):  # of a backup: they may be keys
         warn(f"these could not be removed from the directory of the backup: {', '.join(map(str, left))}")
-    return show(given, result, code_of(verb, result), verb)
+    code = code_of(verb, result)
+    if verb == "forget" and not given["json"]:  # the answer doesn't say of what it speaks
+        result = {**result, "id": params.get("id")}
+    return show(given, result, code, verb)
 
 
 def answered(given: dict[str, Any], verb: str, params: dict[str, Any]) -> dict[str, Any]:

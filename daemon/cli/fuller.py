@@ -1,7 +1,8 @@
-"""What people want to see of listed memories and the compact form lacks: who spoke, and when it occurred.
+"""What people want to see and an answer lacks: of listed memories who spoke, and when it occurred; of a history what
+its records say.
 
-It is asked for with `get`, for the rows of a page. Without leave to read content, or when it can't be had, the page
-stays as it is.
+It is asked for with `get`, for the rows of a page, and with `records`. Without leave to read it, or when it can't be
+had, the answer stays as it is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 import noctuary
 
 IDS_PER_GET = 20
+RECORDS = 1000
+"""That are asked for of a history: what comes later is told by its type alone."""
 WANTED = ("speaker", "role", "occurred_at")
 
 
@@ -27,3 +30,19 @@ def fill(client: noctuary.Client, result: dict[str, Any], params: dict[str, Any]
         found = {memory["id"]: memory for memory in answer["memories"]}
         for row in part:
             row.update((name, found.get(row["id"], {}).get(name)) for name in WANTED)
+
+
+def fill_history(client: noctuary.Client, result: dict[str, Any], params: dict[str, Any]) -> None:
+    """Add to each event of a history what its record says, in place."""
+    asked = {
+        "memory": params["id"],
+        "limit": RECORDS,
+        **{name: params[name] for name in ("tenants",) if name in params},
+    }
+    try:
+        frames = client.call("records", asked, dict)["frames"]
+    except noctuary.NoctuaryError:
+        return
+    said = {frame["seq"]: frame["event"] for frame in frames}
+    for row in result.get("events") or ():
+        row["event"] = said.get(row["seq"])

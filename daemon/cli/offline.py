@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import lmdb
 import msgspec
@@ -180,9 +179,13 @@ def _opened(store: Store, view: View, walked: Verification, params: AuditParams,
     """What an opened journal says: its keys, the range and the heads asked about, the fold."""
     bounded = any(value is not UNSET for value in (params.from_seq, params.to_seq, params.against))
     if bounded:
-        nothing = cast(ProjectionStore, SimpleNamespace(digests=dict))
         asked = AuditParams(from_seq=params.from_seq, to_seq=params.to_seq, against=params.against)
-        result = audit(store, nothing, asked)
+        nothing = ProjectionStore.open(view.root / "nothing", store.boot_id)
+        try:
+            result = audit(store, nothing, asked)
+        finally:
+            nothing.close(clean=False)
+        result.digests = {}  # of nothing
     else:
         findings = [_finding(each) for each in check_keys(store.log, store.vault)]
         head = head_result(store, store.log.head())

@@ -21,7 +21,11 @@ VERB_WORDS: dict[str, str] = {
     "session_open": "Opens a session, or finds the one with this agent and key.",
     "session_close": "Closes a session. What is written to it later is kept without it.",
     "sessions": "Gives the sessions, oldest first, page by page.",
-    "session": "Gives one session, with its turns or what else is in it when that is asked for.",
+    "session": (
+        "Gives one session, with its turns or what else is in it when that is asked for. derived are the memories that "
+        "carry the session, with their beginnings; what was made of which turns, by which pass, is asked with "
+        "session_provenance."
+    ),
     "trace": "Walks from a memory to what it was made from, or to what was made from it.",
     "review": "Gives what somebody should look at, of living memories, page by page.",
     "lifecycle": "Changes a tenant's state or enforcement; without either it only tells them.",
@@ -36,7 +40,11 @@ VERB_WORDS: dict[str, str] = {
     "backup": "Writes a backup while the daemon serves; answers its manifest.",
     "metrics": "Gives counts and durations, in the text form of Prometheus.",
     "explain": "Tells how a memory came to be: when, by whom, from what, and its row in the provenance region.",
-    "session_provenance": "Gives what came out of a session.",
+    "session_provenance": (
+        "Gives what came out of a session. Rows without texts: what passes of sleep made of its turns, with pass, fact "
+        "and turns; with include_clients also the notes that clients made of them. The memories that carry the session "
+        "are told by session with include derived."
+    ),
 }
 OPTION_WORDS: dict[str, dict[str, str]] = {
     "hello": {
@@ -177,7 +185,10 @@ OPTION_WORDS: dict[str, dict[str, str]] = {
     },
     "session": {
         "session": "the session's reference",
-        "include": "what to answer besides; provenance is refused by this version",
+        "include": (
+            "what to answer besides: its turns, the passes of sleep over it, and derived: the memories that carry the "
+            "session and are no turns"
+        ),
         "limit": "how many at most",
         "cursor": "the next_cursor of the page before, with the same question",
     },
@@ -242,6 +253,8 @@ OPTION_WORDS: dict[str, dict[str, str]] = {
     },
     "session_provenance": {
         "session": "the session's reference",
-        "include_clients": "also the notes that clients made of it",
+        "include_clients": (
+            "also the notes that clients made of it: those that carry the session, and those made from its turns"
+        ),
     },
 }

@@ -9,6 +9,7 @@ directory. The file has the rows in the order in which they were made (byte tabl
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,26 +22,38 @@ from daemon.cli.arguments import Usage
 from daemon.cli.complaining import complain
 from daemon.cli.offline import open_to_read
 from daemon.config import default_state
-from journal.errors import CannotCreate
+from daemon.wire.allowed import TENANT_WORDS
+from daemon.wire.vocabulary import TENANT_PATTERN
+from journal.errors import CannotCreate, StoreLocked
 from journal.exporting import export_file
 from journal.tsid import format_tsid, memory_ref
 from projections import names, provenance, region, tables
-from projections.region import PREALLOCATED_ROWS, ROW_BYTES, STATE_WORDS, RegionRow
+from projections.region import DUMP_MULTIPLE_ROWS, ROW_BYTES, STATE_WORDS, RegionRow
 from projections.state import State
 from projections.store import ProjectionStore
 
 FORM: Final = "region dump FILE|- [--force] [--state DIR] | region show [--state DIR]"
 _FOLDED: Final = ("names", "provenance")
+_FOLDED_TO_SHOW: Final = (*_FOLDED, "memories")
+"""A row says of its source only in which tier it is; its kind is in its own row."""
 
 
 def run(given: dict[str, Any], words: list[str]) -> int:
     """Dump or show it; the exit code. Raises Usage, NoctuaryFault."""
     state, words, force = _options(given, words)
     tenant = given["tenant"] or os.environ.get("NOCTUARY_TENANT") or "default"
-    if words == ["show"] and not force:
-        return _show(given, state, tenant)
-    if len(words) != 2 or words[0] != "dump":
+    if not re.fullmatch(TENANT_PATTERN, tenant):
+        raise Usage(f"--tenant is {TENANT_WORDS}")
+    showing = words == ["show"] and not force
+    if not showing and (len(words) != 2 or words[0] != "dump"):
         raise Usage(FORM)
+    try:
+        return _show(given, state, tenant) if showing else _dump(given, state, tenant, words, force)
+    except StoreLocked as error:
+        raise StoreLocked(f"{error}; stop that daemon, or restore a backup elsewhere and give its --state") from error
+
+
+def _dump(given: dict[str, Any], state: Path, tenant: str, words: list[str], force: bool) -> int:
     if words[1] == "-":
         return _to_output(given, state, tenant)
     out = Path(words[1])
@@ -70,13 +83,20 @@ def _options(given: dict[str, Any], words: list[str]) -> tuple[Path, list[str], 
 @contextmanager
 def _pages(state: Path, tenant: str) -> Iterator[Iterator[bytes]]:
     """The pages of the tenant's region; none for one that was never written to. Raises NoctuaryFault."""
+    with _folded(state, _FOLDED) as folded:
+        yield _rows_of(folded, tenant)
+
+
+@contextmanager
+def _folded(state: Path, projections: tuple[str, ...]) -> Iterator[State]:
+    """These projections of the store, folded from its journal. Raises NoctuaryFault."""
     with open_to_read(state) as (store, _), tempfile.TemporaryDirectory(prefix="noctuary-region-") as scratch:
         folded = ProjectionStore.open(Path(scratch) / "folded", store.boot_id)
         try:
             folded.head = store.log.head()
-            folded.fold_anew(store.log, _FOLDED)
+            folded.fold_anew(store.log, projections)
             with folded.snapshot() as snapshot:
-                yield _rows_of(State(snapshot, folded.counters, folded.head), tenant)
+                yield State(snapshot, folded.counters, folded.head)
         finally:
             folded.close(clean=False)
 
@@ -89,7 +109,7 @@ def _rows_of(state: State, tenant: str) -> Iterator[bytes]:
 
 def _padding_rows(rows: int) -> int:
     """How many rows of zeros stand behind so many."""
-    return max(PREALLOCATED_ROWS, -(-rows // PREALLOCATED_ROWS) * PREALLOCATED_ROWS) - rows
+    return max(DUMP_MULTIPLE_ROWS, -(-rows // DUMP_MULTIPLE_ROWS) * DUMP_MULTIPLE_ROWS) - rows
 
 
 def _to_output(given: dict[str, Any], state: Path, tenant: str) -> int:
@@ -108,19 +128,24 @@ def _to_output(given: dict[str, Any], state: Path, tenant: str) -> int:
 
 
 def _show(given: dict[str, Any], state: Path, tenant: str) -> int:
-    with _pages(state, tenant) as pages:
-        rows = [region.unpack(piece[at : at + ROW_BYTES]) for piece in pages for at in range(0, len(piece), ROW_BYTES)]
-    return _tell(given, {"tenant": tenant, "rows": [_told(row) for row in rows]}, "region_rows")
+    with _folded(state, _FOLDED_TO_SHOW) as folded:
+        rows = [
+            _told(folded, region.unpack(piece[at : at + ROW_BYTES]))
+            for piece in _rows_of(folded, tenant)
+            for at in range(0, len(piece), ROW_BYTES)
+        ]
+    return _tell(given, {"tenant": tenant, "rows": rows}, "region_rows")
 
 
-def _told(row: RegionRow) -> dict[str, Any]:
+def _told(folded: State, row: RegionRow) -> dict[str, Any]:
     """The fields by their names in the byte table, ids as references."""
+    source = folded.memory(row.source_tsid) if row.source_tsid else None
     told: dict[str, Any] = {
         **row._asdict(),
         "flags": STATE_WORDS[row.flags],
         "target": memory_ref(row.prefix_kind, row.target_tsid),
         "session_id": f"session:{format_tsid(row.session_id)}" if row.session_id else None,
-        "source_tsid": format_tsid(row.source_tsid) if row.source_tsid else None,
+        "source_tsid": None if source is None else memory_ref(source.kind, row.source_tsid),
     }
     del told["target_tsid"]
     return told

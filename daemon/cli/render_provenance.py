@@ -1,4 +1,7 @@
-"""Where a memory comes from and what came out of a session, for people; rows of the region as they lie there."""
+"""Where a memory comes from and what came out of a session, for people; rows of the region as they lie there.
+
+Facts of a pass are counted from 0 on the wire and at rest, and from 1 here.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from daemon.cli.render_records import who
-from daemon.cli.render_text import counted, local, named, plain, short, table, wrap, zone_line
+from daemon.cli.render_text import counted, local, named, plain, short, some, table, wrap, zone_line
 
 
 def explain(result: dict[str, Any]) -> list[str]:
@@ -20,6 +23,7 @@ def explain(result: dict[str, Any]) -> list[str]:
             ("made with", made),
             ("origin", plain(result["origin"])),
             ("session", plain(result["session"]) + turn if result["session"] else ""),
+            ("successor of", _before(result) if result["sources"] else ""),
         ],
         "  ",
     )
@@ -28,10 +32,37 @@ def explain(result: dict[str, Any]) -> list[str]:
         if result[name]:
             lines += ["", title, *(line for each in result[name] for line in _source(each, quoted))]
     if not result["sources"]:
-        lines += ["", "made from nothing that is recorded"]
-    if result["row"] is not None:
-        lines += ["", "row of the provenance region:", *named(_row(result["row"]), "  ")]
+        lines += ["", *wrap(_beginning(result))]
+    for row in result.get("rows") or ([] if result["row"] is None else [result["row"]]):
+        lines += ["", "row of the provenance region:", *named(_row(row), "  ")]
     return lines
+
+
+def _beginning(result: dict[str, Any]) -> str:
+    """What is said of a memory that was derived from nothing: what it took the place of, who said it, or that it is a
+    root."""
+    if before := _before(result):
+        return f"the successor of {before}"
+    if said_by := _named(result.get("source")):
+        return f"said by {said_by}"
+    if plain(result["id"]).startswith("raw:"):
+        return "a root: what was said stands on nothing"
+    return "made from nothing that is recorded"
+
+
+def _before(result: dict[str, Any]) -> str:
+    if not result.get("predecessor"):
+        return ""
+    how = f" ({plain(result['disposition'])})" if result.get("disposition") else ""
+    grounds = f", which stands on {some(result['grounds'], 20)}" if result.get("grounds") else ""
+    return plain(result["predecessor"]) + how + grounds
+
+
+def _named(source: Any) -> str:
+    """An external source by its kind and id, however it is told."""
+    if not isinstance(source, dict):
+        return plain(source) if source else ""
+    return plain(source["ref"]) if source.get("ref") else f"{plain(source['kind'])}:{plain(source['id'])}"
 
 
 def _source(each: dict[str, Any], quoted: set[str]) -> list[str]:
@@ -66,15 +97,25 @@ def _turns(row: dict[str, Any]) -> str:
 
 def session_provenance(result: dict[str, Any]) -> list[str]:
     rows = [
-        [short(row["at"]), "-" if row["pass"] is None else f"{row['pass']}.{row['fact_index']}",
+        [short(row["at"]), "-" if row["pass"] is None else f"{row['pass']}.{row['fact_index'] + 1}",
          plain(row["state"]), plain(row["id"]), _turns(row) or "-"]
         for row in result["derived"]
     ]  # fmt: skip
+    aside = _left_out(result)
     if not rows:
-        return ["nothing came out of it yet"]
+        return wrap(f"no pass of sleep has made anything of it{aside}")
     lines = table(("AT", "PASS.FACT", "STATE", "ID", "TURNS"), rows)
-    lines += wrap(f"{counted(len(rows), 'memory', 'memories')}; {zone_line(row['at'] for row in result['derived'])}")
+    zone = zone_line(row["at"] for row in result["derived"])
+    lines += wrap(f"{counted(len(rows), 'memory', 'memories')}{aside}; {zone}")
     return lines + (["there are more than an answer holds"] if result["truncated"] else [])
+
+
+def _left_out(result: dict[str, Any]) -> str:
+    """The notes of clients that were not asked for."""
+    notes, shown = result.get("client_notes"), sum(row["pass"] is None for row in result["derived"])
+    if notes and not shown:
+        return f"; {counted(notes, 'note')} of clients: --include-clients"
+    return ", nor has a client" if notes == 0 and not result["derived"] else ""
 
 
 def region(result: dict[str, Any]) -> list[str]:
@@ -91,13 +132,12 @@ def region_rows(result: dict[str, Any]) -> list[str]:
 
 
 def _pass(row: dict[str, Any]) -> str:
-    return f"{row['pass_number']}.{row['fact_index']}" if row["pass_number"] else "-"
+    return f"{row['pass_number']}.{row['fact_index'] + 1}" if row["pass_number"] else "-"
 
 
 def _from(row: dict[str, Any]) -> str:
-    if row["source_tsid"]:
-        return plain(row["source_tsid"])
-    return f"{plain(row['session_id']).partition(':')[2]} {row['first_seq']}-{row['last_seq']}"
+    """What a row was made from: a session and its turns, or one memory."""
+    return plain(row["source_tsid"]) if row["source_tsid"] else f"{plain(row['session_id'])} {_turns(row)}".rstrip()
 
 
 def _when(at_ms: int) -> str:

@@ -56,12 +56,18 @@ def who(actor: dict[str, Any] | None) -> str:
 def about(kind: str, event: dict[str, Any]) -> str:
     """What an event says, in its own words: ids and numbers, without what is empty or serves machines only."""
     names = OF_MEMORY if kind == "memory_created" else [name for name in event if name not in HIDDEN.split()]
-    return "; ".join(_said(name, event[name]) for name in names if event.get(name) not in (None, [], {}, False))
+    return "; ".join(_said(name, event[name]) for name in names if name == "on" or _is_said(event.get(name)))
+
+
+def _is_said(value: Any) -> bool:
+    return value not in (None, [], {}, False)
 
 
 def _said(name: str, value: Any) -> str:
     if name in ("id", "memory", "memories") and not isinstance(value, dict):
         return some(value) if isinstance(value, list) else plain(value)
+    if name == "on":
+        return "on" if value else "off"
     if value is True:
         return name
     if isinstance(value, list):

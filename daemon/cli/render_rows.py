@@ -12,11 +12,36 @@ TEXT_LINES: Final = 3
 
 
 def memories(result: dict[str, Any]) -> list[str]:
-    rows = [[_when(row), plain(row["id"]), _who(row), _text(row)] for row in result.get("memories") or ()]
+    rows = result.get("memories") or []
     if not rows and not result.get("next_cursor"):
         return ["none"]
-    lines = table(("AT", "ID", "WHO", "TEXT"), rows, TEXT_LINES)
-    return lines + _foot(result, [row.get("occurred_at") or row.get("at") for row in result.get("memories") or ()])
+    return _table(rows) + _foot(result, _times(rows))
+
+
+def _table(rows: list[dict[str, Any]], story: bool = False) -> list[str]:
+    """Memories as a table. AT is when one was written; when it occurred stands beside it where it is another time. Of
+    a `story` only when it occurred is told, which is when it was written unless that was said."""
+    differ = [story or _differs(row) for row in rows] if any(map(_differs, rows)) else [False] * len(rows)
+    alone = story and any(differ)
+    spoke = [_spoke(row) is not None for row in rows]
+    who = "WHO" if all(spoke) else "WHO, WHAT" if any(spoke) else "WHAT"
+    heads = (*(() if alone else ("AT",)), *(("OCCURRED",) if any(differ) else ()), "ID", who, "TEXT")
+    cells = []
+    for row, other in zip(rows, differ, strict=True):
+        times = [] if alone else [short(row.get("at"))]
+        times += [short(row.get("occurred_at") or row.get("at")) if other else ""] if any(differ) else []
+        cells.append([*times, plain(row["id"]), _who(row), _text(row)])
+    return table(heads, cells, TEXT_LINES)
+
+
+def _differs(row: dict[str, Any]) -> bool:
+    """Whether it occurred in another minute than it was written in."""
+    occurred = row.get("occurred_at")
+    return occurred is not None and short(occurred) != short(row.get("at"))
+
+
+def _times(rows: list[dict[str, Any]]) -> list[Any]:
+    return [row.get("occurred_at") or row.get("at") for row in rows]
 
 
 def sessions(result: dict[str, Any]) -> list[str]:
@@ -32,29 +57,47 @@ def sessions(result: dict[str, Any]) -> list[str]:
 
 
 def session(result: dict[str, Any]) -> list[str]:
-    """A session's head, its turns as a table; what else was asked for as it is."""
-    from daemon.cli.render_block import block, said
+    """A session's head, and what was asked for as tables: its passes, its turns, its other memories. Turns and other
+    memories are one list, which the pages share; how much of it this page has stands last."""
+    from daemon.cli.render_block import said
 
-    shown = dict.fromkeys(["sleep", "memories", "next_cursor", "total"])
-    rest = {name: item for name, item in said(result).items() if name not in shown and not isinstance(item, list)}
+    shown = dict.fromkeys(["sleep", "memories", "passes", "derived", "next_cursor", "total"])
+    rest = {name: item for name, item in said(result).items() if name not in shown}
     sleep = result.get("sleep") or {}
     why = "eligible" if sleep.get("eligible") else f"not yet: {plain(sleep.get('why_not'))}"
     lines = named([*((name.replace("_", " "), plain(item)) for name, item in rest.items()), ("sleep", why)])
-    lists = {name: result[name] for name in ("passes", "derived") if name in result}
-    for name, rows in lists.items():
-        lines += ["", *block({name: rows})]
-    return lines if result.get("memories") is None else [*lines, "", *memories(result)]
+    if result.get("passes") is not None:
+        lines += ["", *_passes(result["passes"])]
+    turns, derived = result.get("memories"), result.get("derived")
+    if turns is None and derived is None:
+        return lines
+    whole = result.get("total") == len(turns or ()) + len(derived or ())
+    none = "none" if whole else "none on this page"
+    if turns is not None:
+        lines += ["", *(_table(turns, story=True) if turns else [f"turns: {none}"])]
+    if derived is not None:
+        lines += ["", *(["derived:", *_table(derived)] if derived else [f"derived: {none}"])]
+    return [*lines, *_foot(result, _times([*(turns or ()), *(derived or ())]))]
 
 
-def _when(row: dict[str, Any]) -> str:
-    """When it occurred, else when it was written."""
-    return short(row.get("occurred_at") or row.get("at"))
+def _passes(passes: list[dict[str, Any]]) -> list[str]:
+    if not passes:
+        return ["passes: none"]
+    rows = [
+        [str(row["pass"]), short(row["at"]), str(row["facts"]), str(row["turns"]),
+         "not ended" if row["partial"] else "ended"]
+        for row in passes
+    ]  # fmt: skip
+    return table(("PASS", "AT", "NOTES", "TURNS", "STATE"), rows)
+
+
+def _spoke(row: dict[str, Any]) -> str | None:
+    return row.get("speaker") or row.get("role")
 
 
 def _who(row: dict[str, Any]) -> str:
     """Who spoke; of what nobody spoke, what it is."""
-    spoke = row.get("speaker") or row.get("role") or row.get("subtype") or row.get("kind")
-    return clipped(plain(spoke), WHO_COLUMNS)
+    return clipped(plain(_spoke(row) or row.get("subtype") or row.get("kind")), WHO_COLUMNS)
 
 
 def _text(row: dict[str, Any]) -> str:

@@ -27,13 +27,16 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u20
 
 
 def width(stream: TextIO | None = None) -> int:
-    """The columns of the terminal that a stream is (standard output, if none is given), else 80."""
+    """What COLUMNS says, else the columns of the terminal that a stream is (standard output, if none is given), else
+    80. Shells don't hand COLUMNS on by themselves: whoever does wants it, also of a pipe."""
     stream = sys.stdout if stream is None else stream
+    told = os.environ.get("COLUMNS", "")
     try:
+        if told.isascii() and told.isdecimal() and int(told):
+            return max(LEAST, int(told))
         if not stream.isatty():
             return WIDTH
-        told = os.environ.get("COLUMNS", "")
-        found = int(told) if told.isdecimal() else os.get_terminal_size(stream.fileno()).columns
+        found = os.get_terminal_size(stream.fileno()).columns
     except (AttributeError, ValueError, OSError):  # closed, replaced, or a device that has no size
         return WIDTH
     return max(LEAST, found) if found else WIDTH

@@ -37,7 +37,7 @@ def _written(row: dict[str, Any]) -> str:
 
 def forget(result: dict[str, Any]) -> list[str]:
     if not result["found"]:
-        return ["not found"]
+        return wrap(f"not found: {plain(result['id'])}" if result.get("id") else "not found")
     flagged = result.get("flagged") or []
     lines = wrap(f"forgotten at {plain(result['tombstoned_at'])}")
     if flagged:

@@ -48,12 +48,14 @@ OTHERS = {
         ),
     ),
     "region": (
-        "region dump FILE|- [--force] [--state DIR] | region show [--state DIR]",
+        "region dump FILE|- [--force] [--state DIR] | region show [--json] [--state DIR]",
         "Writes a tenant's provenance region as a file of 72-byte rows, or shows them, without a daemon.",
         (
             "dump FILE: a file of its own, mode 0600; - is standard output. Behind the rows stand zeros, up to the "
             "next multiple of 8192 rows",
-            "show: the rows as a table; with --json all their fields",
+            "show: the rows as a table, facts counted from 1",
+            "--json: the rows with all their fields as at rest, facts counted from 0",
+            "--tenant NAME: whose region (default: NOCTUARY_TENANT, else default)",
             "--force: replace FILE",
             "--state DIR: the store there, which no daemon may have open (default: NOCTUARY_STATE, else the default "
             "place)",
@@ -74,6 +76,7 @@ OTHERS = {
             "uncertain: what is believed less than --threshold (review --what uncertain)",
             "orphans: what stands on nothing, or on nothing that is left (review --what orphans --what ungrounded)",
             "KIND:ID: also as two words, KIND ID",
+            "noctuary help meta NAME: also the options of its verb",
         ),
     ),
     "help": (
@@ -108,6 +111,7 @@ EXTRA = {
         "--marks: also say now and then up to where everything was printed",
         "--json: each frame as a line, times in UTC; it ends at SIGINT, SIGTERM and when nobody reads",
     ),
+    "revise": ("TEXT: the same as --text TEXT; - for standard input",),
     "remember": ("--file PATH: the text, from a file; TEXT may be - for standard input",),
     "remember_many": ("--file PATH: the items, from a file; ITEMS is a JSON array, or - for standard input",),
     "audit": (
@@ -194,7 +198,8 @@ def help_of(name: str) -> str:
         raise Usage(arguments.unknown(name, OTHERS))
     places = " ".join(word.upper() for word in arguments.VERBS[name].split()).replace("*", " ...")
     must = "".join(f" --{word} {word.upper()}" for word in arguments.REQUIRED.get(name, ()))
-    lines = _wrapped(f"usage: noctuary {name} {places}".rstrip() + f"{must} [--OPTION VALUE ...]")
+    last = f" [{arguments.MAY_STAND_LAST[name].upper()}]" if name in arguments.MAY_STAND_LAST else ""
+    lines = _wrapped(f"usage: noctuary {name} {places}".rstrip() + f"{last}{must} [--OPTION VALUE ...]")
     lines += ["", *fold(VERB_WORDS[name], _room()), ""]
     own = _merged([*_places(name), *_options(name), *_split(EXTRA.get(name, ()))])
     common = {head: words for head, words in _split(COMMON_LINES) if head not in own}

@@ -14,16 +14,21 @@ from daemon.decision import Draft
 from daemon.prepare import NaturalKey
 from daemon.refusal import Reason, Refused
 from daemon.view import View
+from daemon.wire.times import FIRST_MS, LAST_MS
 from journal import events
-from journal.codes import Kind, Part, SessionCause, TenantState, Tier
+from journal.codes import Kind, Part, PartitionState, SessionCause, TenantState, Tier
 from journal.errors import DamagedRecord
+from journal.events import SealedPart
 from journal.particulars import Particulars, encode
+from projections import partitions
 from projections.kinds import KINDS
 from projections.livesessions import LEASE_MS, candidates
 from projections.names import TenantRow
 from projections.rows import NO_TIME, SessionRow
 from projections.workingset import ProducerKey, SessionDefaults, WorkingSet
 
+_ZONES_MS = 2 * 86_400_000
+"""So much a local date may lie beyond."""
 _NOTHING = WorkingSet()
 """What a command has learned that has learned nothing. Never written to."""
 
@@ -32,6 +37,9 @@ class Building:
     """One command's growing outcome for one tenant."""
 
     def __init__(self, view: View, tenant_name: str, uid: int) -> None:
+        """Raises Refused while the clock stands where no time can be said."""
+        if not FIRST_MS + _ZONES_MS <= view.now_ms <= LAST_MS - _ZONES_MS:
+            raise Refused(Reason.UNAVAILABLE, "the daemon's clock is beyond the years that times can say")
         self.view = view
         self.uid = uid
         self.tenant_name = tenant_name
@@ -134,6 +142,17 @@ class Building:
         self.learn().entities[key] = number
         return number
 
+    # --- texts -----------------------------------------------------------------------------------
+
+    def text(self, hashed: bytes, text: bytes) -> tuple[list[tuple[int, bytes]], tuple[SealedPart, ...]]:
+        """`(plain parts, shared parts)` of the text of the memory that is added next: one that the tenant has already
+        is shared, not sealed anew."""
+        shared = self.view.pending.texts.get(hashed) or self.view.base.texts.get(hashed)
+        if shared is not None:
+            return [], (shared,)
+        self.fresh_texts.append((self.next_seq, hashed))
+        return [(int(Part.TEXT), text)], ()
+
     # --- partitions ------------------------------------------------------------------------------
 
     def partition(self, kind: int) -> int:
@@ -174,10 +193,7 @@ class Building:
         return ()
 
     def _seal_partition(self, number: int) -> None:
-        from journal.codes import PartitionState
-        from projections.partitions import load
-
-        row = load(self.view.state, number)
+        row = partitions.load(self.view.state, number)
         self.add(
             Draft(
                 events.PartitionChanged(
@@ -199,10 +215,6 @@ class Building:
     def session_numbers(self) -> tuple[int, ...]:
         """The sessions that this command looked at, or changed."""
         return tuple(self._sessions)
-
-    def set_session(self, number: int, row: SessionRow) -> None:
-        """What the command itself has done to a session: its later parts see it."""
-        self._sessions[number] = row
 
     def next_turn(self, number: int) -> int:
         row = self.session(number)

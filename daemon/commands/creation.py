@@ -30,6 +30,7 @@ class Decided(NamedTuple):
     entities: tuple[int, ...]
     notes: tuple[Note, ...]
     rows: tuple[events.RegionRow, ...] = ()
+    self_scoped: bool = False
 
 
 def creating_event(prepared: Prepared, decided: Decided, view: View) -> events.MemoryCreated:
@@ -71,6 +72,7 @@ def creating_event(prepared: Prepared, decided: Decided, view: View) -> events.M
         key=prepared.key,
         notes=tuple([int(note) for note in decided.notes]),
         rows=decided.rows,
+        self_scoped=decided.self_scoped,
     )
 
 
@@ -92,6 +94,8 @@ def _is_protected(prepared: Prepared, subtype: int) -> bool:
 
 def externals_of(use: int, sources: Sources) -> tuple[events.External, ...]:
     """What of a list of sources lies outside the store; their ids are sealed."""
+    if not sources.externals:
+        return ()
     return tuple([events.External(use, kind, resolvable) for kind, resolvable, _ in sources.externals])
 
 

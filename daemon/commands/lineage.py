@@ -13,6 +13,7 @@ from daemon.prepare import Sources, invalid
 from daemon.refusal import Reason, Refused
 from journal import events
 from journal.codes import ExternalKind, Kind, Mark, Origin, Role, TenantState, Tier
+from journal.errors import PartUnreadable
 from journal.tsid import memory_ref
 from projections.kinds import DOCUMENT_SUBTYPE, KINDS
 
@@ -63,7 +64,11 @@ def _bad_source(parameter: str, kind: int, tsid: int, why: str) -> Refused:
 
 
 def check_kinds(building: Building, prepared: Prepared, sources: tuple[Ref, ...]) -> None:
-    """Enough sources, of kinds that this kind may be made from. Raises Refused."""
+    """Enough sources, of kinds that this kind may be made from. Enforced or not, an annotation never stands alone
+    (contract §4.5). Raises Refused."""
+    externals = prepared.sources.externals
+    if externals and not sources and all(external[0] == ExternalKind.CONTEXT for external in externals):
+        raise Refused(Reason.PROVENANCE, "an annotation never stands alone", parameter="derived_from")
     tenant = building.tenant_row()
     if tenant is not None and not tenant.enforce:
         return
@@ -81,9 +86,6 @@ def check_kinds(building: Building, prepared: Prepared, sources: tuple[Ref, ...]
             f"a {kind.wire} must derive from at least one {' or '.join(sorted(k.wire for k in allowed))}",
             parameter="derived_from", allowed=sorted(k.wire for k in allowed),
         )  # fmt: skip
-    externals = prepared.sources.externals
-    if externals and all(external[0] == ExternalKind.CONTEXT for external in externals):
-        raise Refused(Reason.PROVENANCE, "an annotation never stands alone", parameter="derived_from")
 
 
 def check_stated(building: Building, prepared: Prepared, subtype: int, refs: tuple[Ref, ...]) -> None:
@@ -92,7 +94,12 @@ def check_stated(building: Building, prepared: Prepared, subtype: int, refs: tup
     """
     if prepared.kind is Kind.RAW and prepared.role is Role.USER and subtype != DOCUMENT_SUBTYPE:
         return
-    words = " ".join(prepared.params.text.split())
+    check_words(building, prepared.params.text, refs)
+
+
+def check_words(building: Building, text: str, refs: tuple[Ref, ...]) -> None:
+    """The words of a text stand in one live user turn among `refs`. Raises Refused."""
+    words = " ".join(text.split())
     if any(words in " ".join(spoken.split()) for spoken in _utterances(building, refs)):
         return
     raise Refused(
@@ -102,7 +109,7 @@ def check_stated(building: Building, prepared: Prepared, subtype: int, refs: tup
 
 
 def _utterances(building: Building, refs: tuple[Ref, ...]) -> Iterator[str]:
-    """The texts of the live user turns among `refs`."""
+    """The texts of the live user turns among `refs`. One whose key is gone is as silent as a purged one."""
     view = building.view
     for _, tsid in refs:
         spoken = building.spoken.get(tsid)
@@ -115,7 +122,11 @@ def _utterances(building: Building, refs: tuple[Ref, ...]) -> Iterator[str]:
         record = view.record(row.seq)
         if record is None or not isinstance(record.event, events.MemoryCreated):
             continue
-        yield view.unseal(record.event.parts[0]).decode()
+        try:
+            yield view.unseal(record.event.parts[0]).decode()
+        except PartUnreadable as error:
+            if error.state != "purged":
+                raise
 
 
 def region_rows(building: Building, kind: Kind, sources: tuple[Ref, ...]) -> tuple[events.RegionRow, ...]:

@@ -22,10 +22,13 @@ from daemon.commands.settling import Turn, session_of, settle, turns_of
 from daemon.decision import Draft
 from daemon.prepare import invalid, parse_memory, parse_session, parse_time
 from daemon.refusal import Reason, Refused
+from daemon.wire.checks import parameter_of
+from daemon.wire.forms import fault_in
 from daemon.wire.params import Closed, ProducerIn, TagList
-from daemon.wire.vocabulary import Importance, Reference, Text, Time, Unit, Valence
+from daemon.wire.request import explain, unspeakable
+from daemon.wire.vocabulary import IdempotencyKey, Importance, Reference, Text, Time, Unit, Valence
 from journal import events
-from journal.codes import ImportanceBy, Kind, Origin, Part, subtype_code
+from journal.codes import ImportanceBy, Kind, Mark, Origin, Part, subtype_code
 from journal.particulars import Particulars, encode
 from journal.tsid import format_tsid, memory_ref
 from projections import passes, provenance
@@ -36,7 +39,12 @@ from projections.workingset import text_hash
 _FINDING = subtype_code(Kind.NOTE, "finding")
 _NO_PARTICULARS = Particulars()
 
+_FLOAT32_MAX = 3.4028234663852886e38
+MAX_SETTLED = 65_536
+"""Turns of one commit."""
+
 TurnList = Annotated[list[Reference], Meta(max_length=limits.RELAY_REFERENCES)]
+Measure = Annotated[float, Meta(ge=-_FLOAT32_MAX, le=_FLOAT32_MAX)]
 
 
 class PassFact(Closed, frozen=True, kw_only=True):
@@ -51,8 +59,8 @@ class PassFact(Closed, frozen=True, kw_only=True):
     tags: TagList | UnsetType = UNSET
     quoted_from: TurnList | UnsetType = UNSET
     valid_from: Time | UnsetType = UNSET
-    surprise: float | UnsetType = UNSET
-    distance: float | UnsetType = UNSET
+    surprise: Measure | UnsetType = UNSET
+    distance: Measure | UnsetType = UNSET
 
 
 class PassScore(Closed, frozen=True, kw_only=True):
@@ -60,8 +68,8 @@ class PassScore(Closed, frozen=True, kw_only=True):
 
     turn: Reference
     importance: Importance
-    distance: float | None = None
-    surprise: float | None = None
+    distance: Measure | None = None
+    surprise: Measure | None = None
     pinned: bool = False
 
 
@@ -71,13 +79,13 @@ class PassParams(Closed, frozen=True, kw_only=True):
 
     session: Reference
     facts: list[PassFact] = msgspec.field(default_factory=list)
-    noise: list[Reference] = msgspec.field(default_factory=list)
+    noise: Annotated[list[Reference], Meta(max_length=MAX_SETTLED)] = msgspec.field(default_factory=list)
     last: bool = True
-    scores: list[PassScore] = msgspec.field(default_factory=list)
+    scores: Annotated[list[PassScore], Meta(max_length=MAX_SETTLED)] = msgspec.field(default_factory=list)
     producer: ProducerIn | UnsetType = UNSET
-    number: int | UnsetType = UNSET
-    cycle: int = 0
-    idempotency_key: str | UnsetType = UNSET
+    number: Annotated[int, Meta(ge=1, le=MAX_PASS)] | UnsetType = UNSET
+    cycle: Annotated[int, Meta(ge=0, le=(1 << 32) - 1)] = 0
+    idempotency_key: IdempotencyKey | UnsetType = UNSET
 
 
 class PreparedFact(NamedTuple):
@@ -103,6 +111,7 @@ class PreparedPass(NamedTuple):
 
 def prepare(params: PassParams, tenant: str, hash_key: bytes) -> PreparedPass:
     """Everything about it that needs no store. Raises Refused."""
+    check(params)
     session = parse_session("session", params.session)
     if len(params.facts) > MAX_FACTS:
         raise invalid("facts", f"a pass has at most {MAX_FACTS} facts", limit=MAX_FACTS)
@@ -112,21 +121,40 @@ def prepare(params: PassParams, tenant: str, hash_key: bytes) -> PreparedPass:
     for turn in noise:
         if turn in taken:
             raise invalid("noise", "a turn is either noise or in a fact", ids=[memory_ref(Kind.RAW, turn)])
-    scores = tuple([_score(each) for each in params.scores])
-    for score in scores:
-        if score.id not in taken and score.id not in noise:
-            raise invalid("scores", "a score is of a turn that is settled", ids=[memory_ref(Kind.RAW, score.id)])
+    scored = _turns("scores", [each.turn for each in params.scores])
+    for turn in scored:
+        if turn not in taken and turn not in noise:
+            raise invalid("scores", "a score is of a turn that is settled", ids=[memory_ref(Kind.RAW, turn)])
+    scores = tuple(map(_score, scored, params.scores))
     return PreparedPass(params, session, facts, noise, scores)
 
 
-def _score(score: PassScore) -> events.TurnScore:
-    _, turn = parse_memory("scores", score.turn)
+def check(params: PassParams) -> None:
+    """What the wire would have refused is refused alike: who calls from within makes the same mistakes. Raises
+    Refused."""
+    plain = msgspec.to_builtins(params)
+    for path, message in unspeakable(plain):
+        raise invalid(parameter_of(path), message)
+    for fact in params.facts:
+        if isinstance(fact.text, str) and len(fact.text.encode()) > limits.TEXT_BYTES:
+            raise Refused(Reason.TOO_LARGE, "the text is too large", parameter="facts.text", limit=limits.TEXT_BYTES)
+    try:
+        msgspec.convert(plain, PassParams)
+    except msgspec.ValidationError as error:
+        raise explain(str(error), PassParams) from None
+    fault = fault_in(params)
+    if fault is not None:
+        raise invalid(parameter_of(fault.path), fault.form.value[1])
+    key = params.idempotency_key
+    if isinstance(key, str) and len(key.encode()) > limits.IDEMPOTENCY_KEY_BYTES:
+        raise invalid("idempotency_key", "the key is too long", limit=limits.IDEMPOTENCY_KEY_BYTES)
+
+
+def _score(turn: int, score: PassScore) -> events.TurnScore:
     return events.TurnScore(turn, score.distance, score.surprise, score.importance, score.pinned)
 
 
 def _prepare_fact(fact: PassFact, tenant: str, hash_key: bytes) -> PreparedFact:
-    if not fact.text or fact.text.isspace():
-        raise invalid("text", "a text can't be blank")
     if not fact.turns:
         raise Refused(Reason.PROVENANCE, "a fact is made from at least one turn", parameter="derived_from")
     turns = _turns("turns", fact.turns)
@@ -177,7 +205,8 @@ def commit_pass(building: Building, prepared: PreparedPass) -> dict[str, Any]:
     promoted = dict.fromkeys(turn for fact in prepared.facts for turn in fact.turns)
     building.add(Draft(events.PassCommitted(
         session=session, number=number, promoted=_in_order(promoted, turns),
-        noise=_in_order(prepared.noise, turns), last=params.last, cycle=params.cycle, scores=prepared.scores,
+        noise=_in_order(prepared.noise, turns), last=params.last, cycle=params.cycle,
+        scores=tuple([_as_it_stood(score, turns[score.id]) for score in prepared.scores]),
     )))  # fmt: skip
     return {
         "session": f"session:{format_tsid(building.session(session).id)}",
@@ -186,6 +215,12 @@ def commit_pass(building: Building, prepared: PreparedPass) -> dict[str, Any]:
         "settled": len(turns),
         "partial": not params.last,
     }
+
+
+def _as_it_stood(score: events.TurnScore, turn: Turn) -> events.TurnScore:
+    """With what a revert gives back."""
+    row = turn.row
+    return msgspec.structs.replace(score, old_importance=row.importance, was_pinned=row.has(Mark.PINNED))
 
 
 def _in_order(tsids: Any, turns: dict[int, Turn]) -> tuple[int, ...]:
@@ -262,10 +297,8 @@ def _row(building: Building, session: int, sources: list[Turn]) -> events.Region
 
 
 def _draft(building: Building, event: events.MemoryCreated, fact: PreparedFact, session: int) -> None:
-    """With the plaintext of its parts. A text that the tenant has already is shared."""
-    view = building.view
-    shared = view.pending.texts.get(fact.text_hash) or view.base.texts.get(fact.text_hash)
-    plain: list[tuple[int, bytes]] = [] if shared is not None else [(int(Part.TEXT), fact.text)]
+    """With the plaintext of its parts."""
+    plain, shared = building.text(fact.text_hash, fact.text)
     defaults = building.defaults_of(session)
     particulars = Particulars(
         tags=() if fact.params.tags is UNSET else tuple(fact.params.tags),
@@ -274,6 +307,4 @@ def _draft(building: Building, event: events.MemoryCreated, fact: PreparedFact, 
     )
     if particulars != _NO_PARTICULARS:
         plain.append((int(Part.PARTICULARS), encode(particulars)))
-    if shared is None:
-        building.fresh_texts.append((building.next_seq, fact.text_hash))
-    building.add(Draft(event, tuple(plain), () if shared is None else (shared,)))
+    building.add(Draft(event, tuple(plain), shared))

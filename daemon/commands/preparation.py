@@ -23,7 +23,7 @@ from daemon.prepare import (
     request_digest,
 )
 from daemon.refusal import Reason, Refused
-from journal.codes import Kind, Origin, Role, Via, subtype_code
+from journal.codes import SUBTYPES, Kind, Origin, Role, Via, subtype_code
 from journal.particulars import Particulars, Vector, encode
 from projections.kinds import ROLE_ORIGIN
 from projections.workingset import entity_hash, text_hash
@@ -108,7 +108,7 @@ def _prepare_subtype(params: Any, kind: Kind) -> int | None:
     try:
         return subtype_code(kind, params.subtype)
     except KeyError:
-        raise invalid("subtype", f"not a subtype of {kind.wire}") from None
+        raise invalid("subtype", f"not a subtype of {kind.wire}", allowed=list(SUBTYPES[kind])) from None
 
 
 def _prepare_origin(params: Any, kind: Kind, role: Role, via: Via) -> Origin | None:

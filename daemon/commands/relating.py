@@ -12,6 +12,7 @@ from journal import events
 from journal.codes import EdgeType
 from journal.tsid import format_tsid
 from projections import edges, tables
+from projections.rows import DamagedRow
 from projections.state import KEY64, KEY64_64
 
 
@@ -41,13 +42,13 @@ def _existing(building: Building, edge_type: EdgeType, source: Target, target: T
 
 
 def _drawn_by(building: Building, edge_type: EdgeType, source: Target, target: Target) -> int:
-    """The id of an edge that there is: the record that drew it touched both ends."""
+    """The id of an edge that there is: the record that drew it touched both ends. Raises DamagedRow."""
     view = building.view
-    for key, _ in view.state.prefix(tables.TOUCHES, KEY64.pack(source.tsid)):
+    for key, _ in view.state.entries(tables.TOUCHES, KEY64.pack(source.tsid)):
         record = view.record(KEY64_64.unpack(key)[1])
         event = None if record is None else record.event
         if not isinstance(event, events.Related) or event.edge_type != edge_type:
             continue
         if (event.source, event.target) == (source.ref, target.ref):
             return event.edge
-    raise LookupError(f"an edge from memory {source.tsid} stands in no record")
+    raise DamagedRow(tables.TOUCHES)  # the edge stands, so a record drew it: the index has lost that

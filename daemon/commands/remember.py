@@ -15,8 +15,9 @@ from daemon.decision import Draft
 from journal.codes import Kind, Note, Origin, Part, Role
 from journal.particulars import Particulars, encode
 from journal.tsid import format_tsid, memory_ref, parse_memory_ref
+from projections.kinds import is_self_scoped
 
-_TEXT, _PARTICULARS, _VECTOR = int(Part.TEXT), int(Part.PARTICULARS), int(Part.VECTOR)
+_PARTICULARS, _VECTOR = int(Part.PARTICULARS), int(Part.VECTOR)
 _NO_PARTICULARS = Particulars()
 
 
@@ -40,6 +41,7 @@ def decide(building: Building, prepared: Prepared, item_refs: Sequence[Ref | Non
     subtype, turn = file_turn(building, prepared, session)
     if prepared.origin is Origin.STATED and names_model(prepared, defaults):
         check_stated(building, prepared, subtype, sources + evidence)
+    particulars = particulars_of(prepared, defaults)
     view = building.view
     producer = producer_of(building, prepared, defaults)
     entities = tuple([building.entity(name, hashed) for name, hashed in prepared.entities])
@@ -48,10 +50,10 @@ def decide(building: Building, prepared: Prepared, item_refs: Sequence[Ref | Non
     tsid = view.new_tsid()
     decided = Decided(
         tsid, view.numbers.slot, subtype, partition, session, turn, producer, sources, evidence, entities, notes,
-        region_rows(building, prepared.kind, sources),
+        region_rows(building, prepared.kind, sources), is_self_scoped(prepared.kind, particulars.subject),
     )  # fmt: skip
     seq = building.next_seq
-    _draft(building, prepared, decided, particulars_of(prepared, defaults))
+    _draft(building, prepared, decided, particulars)
     building.kinds[tsid] = int(prepared.kind)
     if turn and prepared.role is Role.USER:
         building.spoken[tsid] = prepared.params.text
@@ -74,19 +76,14 @@ def _answered(building: Building, prepared: Prepared) -> dict[str, Any] | None:
 
 
 def _draft(building: Building, prepared: Prepared, decided: Decided, particulars: Particulars) -> None:
-    """The event with the plaintext of its parts. An identical text that is known is shared, not sealed anew."""
-    hashed = prepared.text_hash
-    view = building.view
-    shared = view.pending.texts.get(hashed) or view.base.texts.get(hashed)
-    plain: list[tuple[int, bytes]] = [] if shared is not None else [(_TEXT, prepared.text)]
+    """The event with the plaintext of its parts."""
+    plain, shared = building.text(prepared.text_hash, prepared.text)
     if particulars != _NO_PARTICULARS:
         plain.append((_PARTICULARS, encode(particulars)))
     if prepared.vector is not None:
         plain.append((_VECTOR, prepared.vector))
-    if shared is None:
-        building.fresh_texts.append((building.next_seq, hashed))
-    event = creating_event(prepared, decided, view)
-    building.add(Draft(event, tuple(plain), (shared,) if shared is not None else ()))
+    event = creating_event(prepared, decided, building.view)
+    building.add(Draft(event, tuple(plain), shared))
 
 
 def _result(

@@ -2,8 +2,13 @@
 
 `supersedes` says that it was wrong or has changed, `updates` that it is refined. The successor names its predecessor in
 the event that creates it, and the predecessor is closed in the same commit, once. It inherits what the caller doesn't
-give, and never what belongs to one telling only: origin, producer, session, confidence, vector, facts, times. `move`
-makes no successor: topic, tags and project are filed anew.
+give, and never what belongs to one telling only: origin, producer, session, confidence, vector, facts, times (what
+holds now holds since whenever: it has no valid_from). The predecessor stops holding now; one that was to begin later
+when it would have begun, and one that had ended already ended then. `move` makes no successor: topic, tags and project
+are filed anew.
+
+Of what a model made, a revision says `stated` only in words that stand in a live user turn: the one that it revises, one
+that it stands on, or one that supports it.
 """
 
 from __future__ import annotations
@@ -13,23 +18,24 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from daemon.commands.building import Building
-from daemon.commands.lineage import resolve
-from daemon.commands.targets import Target, require_alive
+from daemon.commands.lineage import check_words, resolve
+from daemon.commands.targets import Target, grounds, require_alive
 from daemon.decision import Draft
 from daemon.prepare import UNSET, Sources, invalid, pack_name, parse_sources
 from daemon.refusal import Reason, Refused
 from journal import events
 from journal.codes import EdgeType, ExternalUse, ImportanceBy, Kind, Mark, Origin, Part, subtype_code
-from journal.errors import DamagedRecord
+from journal.errors import DamagedRecord, PartUnreadable
 from journal.events import SealedPart
 from journal.particulars import Particulars, decode_particulars, encode
 from journal.record import Record
 from journal.tsid import memory_ref
-from projections import edges
-from projections.kinds import DEFAULT_SUBTYPE, KINDS, PROTECTED_GOALS, TURN_SUBTYPE
+from projections import edges, names, provenance
+from projections.kinds import DEFAULT_SUBTYPE, KINDS, PROTECTED_GOALS, TURN_SUBTYPE, is_self_scoped
+from projections.rows import NO_TIME
 from projections.workingset import entity_hash, text_hash
 
-_TEXT, _PARTICULARS = int(Part.TEXT), int(Part.PARTICULARS)
+_PARTICULARS = int(Part.PARTICULARS)
 _EVIDENCE = int(EdgeType.EVIDENCE)
 MOVED_FIELDS = frozenset({"topic", "tags", "project"})
 
@@ -109,14 +115,7 @@ def revise(building: Building, prepared: PreparedRevision) -> dict[str, Any]:
 
 def _head(building: Building, target: Target) -> str:
     """The newest version of the chain."""
-    row, tsid = target.row, target.tsid
-    while row.superseded_by:
-        tsid = row.superseded_by
-        found = building.view.memory(building.tenant, tsid)
-        if found is None:
-            break
-        row = found
-    return memory_ref(row.kind, tsid)
+    return memory_ref(target.kind, edges.newest_version(building.view.state, target.tsid))
 
 
 def _succeed(building: Building, target: Target, prepared: PreparedRevision) -> dict[str, Any]:
@@ -125,22 +124,21 @@ def _succeed(building: Building, target: Target, prepared: PreparedRevision) -> 
     if prepared.origin is not Origin.SEEDED:
         building.activate()
     event, particulars = _successor(building, target, prepared, told)
+    if prepared.origin is Origin.STATED and _a_model_told(building, target):
+        stands_on = tuple([source.ref for source in grounds(building, target)])
+        check_words(building, prepared.params.text, (target.ref, *stands_on, *event.evidence))
     seq = building.next_seq
-    shared = view.pending.texts.get(prepared.text_hash) or view.base.texts.get(prepared.text_hash)
-    plain: list[tuple[int, bytes]] = []
-    if shared is None:
-        assert prepared.text is not None
-        plain.append((_TEXT, prepared.text))
-        building.fresh_texts.append((seq, prepared.text_hash))
+    assert prepared.text is not None
+    plain, shared = building.text(prepared.text_hash, prepared.text)
     if particulars != Particulars():
         plain.append((_PARTICULARS, encode(particulars)))
-    building.add(Draft(event, tuple(plain), (shared,) if shared is not None else ()))
+    building.add(Draft(event, tuple(plain), shared))
     successor = (target.kind, event.id)
     building.add(
         Draft(
             events.Superseded(
                 predecessor=target.ref, successor=successor, edge_type=event.disposition, edge=event.edge,
-                valid_to=view.now_ms, session=target.row.session,
+                valid_to=_holds_to(target, told, view.now_ms), session=target.row.session,
             )
         )
     )  # fmt: skip
@@ -150,6 +148,20 @@ def _succeed(building: Building, target: Target, prepared: PreparedRevision) -> 
         "predecessor": memory_ref(*target.ref),
         "address": {"epoch": view.state.head.epoch, "seq": seq},
     }
+
+
+def _holds_to(target: Target, told: Told, now_ms: int) -> int:
+    """When the predecessor stops to hold: never before it began, never later than it would have (UTC ms)."""
+    ends = now_ms if told.event.valid_from is None else max(now_ms, told.event.valid_from)
+    return ends if target.row.valid_to == NO_TIME else min(target.row.valid_to, ends)
+
+
+def _a_model_told(building: Building, target: Target) -> bool:
+    """Whether a model made what is revised. A revision has no producer of its own: the first version says it."""
+    state = building.view.state
+    first = building.view.memory(building.tenant, edges.first_version(state, target.tsid))
+    producer = None if first is None else names.producer_of(state, first.producer)
+    return producer is not None and producer.model is not None
 
 
 def _successor(
@@ -166,6 +178,7 @@ def _successor(
     importance_by = ImportanceBy.CLIENT if "importance" in given else told.event.importance_by
     partition = building.partition(kind)
     view.numbers.slot += 1
+    particulars = _particulars(told.particulars, given, external_ids)
     assert prepared.origin is not None
     event = events.MemoryCreated(
         id=view.new_tsid(), slot=view.numbers.slot, kind=target.kind, subtype=subtype, origin=int(prepared.origin),
@@ -173,8 +186,9 @@ def _successor(
         importance=given.get("importance", target.row.importance), importance_by=int(importance_by),
         confidence=KINDS[kind].confidence, protected=_protected(kind, subtype, target, given), entities=entities,
         predecessor=target.ref, disposition=int(EdgeType[prepared.params.disposition.upper()]), edge=view.new_tsid(),
+        self_scoped=is_self_scoped(kind, particulars.subject),
     )  # fmt: skip
-    return event, _particulars(told.particulars, given, external_ids)
+    return event, particulars
 
 
 def _evidence(
@@ -187,11 +201,28 @@ def _evidence(
         externals = tuple([events.External(use, kind, resolvable) for kind, resolvable, _ in sources.externals])
         ids = tuple([each[2] for each in sources.externals])
         return externals, ids, resolve(building, "fields.evidence", sources, None)
-    pairs = zip(told.event.externals, told.particulars.externals, strict=False)
-    kept = [(external, external_id) for external, external_id in pairs if external.use == use]
+    kept = _external_evidence(building, target, told)
     outgoing = edges.outgoing(building.view.state, target.tsid)
     found = tuple([(kind, tsid) for edge_type, kind, tsid in outgoing if edge_type == _EVIDENCE])
-    return tuple([external for external, _ in kept]), tuple([external_id for _, external_id in kept]), found
+    externals = tuple([events.External(use, kind, resolvable) for (kind, _), resolvable in kept.items()])
+    return externals, tuple([external_id for _, external_id in kept]), found
+
+
+def _external_evidence(building: Building, target: Target, told: Told) -> dict[tuple[int, str], bool]:
+    """By kind and id: whether it can be followed now. What the predecessor was given at first, and was brought since.
+    Raises DamagedRecord, PartUnreadable."""
+    state = building.view.state
+    brought = [(0, told.event.externals, told.particulars.externals)]
+    for seq in edges.external_support(state, target.tsid):
+        event: Any = _record(building, seq).event
+        brought.append((seq, event.externals, _particulars_in(building, event.parts).externals))
+    found: dict[tuple[int, str], bool] = {}
+    for seq, externals, ids in brought:
+        for index, (external, external_id) in enumerate(zip(externals, ids, strict=False)):
+            if external.use == ExternalUse.EVIDENCE:
+                said = provenance.is_resolvable(state, target.tsid, index, external.resolvable, seq)
+                found.setdefault((external.kind, external_id), said)
+    return found
 
 
 def _subtype(kind: Kind, given: dict[str, Any], before: int) -> int:
@@ -247,15 +278,24 @@ def _move(building: Building, target: Target, given: dict[str, Any]) -> dict[str
 
 
 def _told(building: Building, target: Target) -> Told:
-    """Raises DamagedRecord, PartUnreadable."""
+    """Raises Refused when it is purged, DamagedRecord, PartUnreadable."""
     genesis = _record(building, target.row.seq)
     if not isinstance(genesis.event, events.MemoryCreated):
         raise DamagedRecord(target.row.seq, "event")
     latest = genesis if target.row.particulars_seq == genesis.seq else _record(building, target.row.particulars_seq)
     parts: tuple[SealedPart, ...] = getattr(latest.event, "parts", ())
+    try:
+        return Told(genesis.event, _particulars_in(building, parts))
+    except PartUnreadable as error:
+        if error.state != "purged":
+            raise
+        ref = memory_ref(*target.ref)
+        raise Refused(Reason.CONFLICT, "the memory is purged", parameter="id", ids=[ref], current="purged") from error
+
+
+def _particulars_in(building: Building, parts: tuple[SealedPart, ...]) -> Particulars:
     part = next((each for each in parts if each.part == _PARTICULARS), None)
-    particulars = Particulars() if part is None else decode_particulars(building.view.unseal(part))
-    return Told(genesis.event, particulars)
+    return Particulars() if part is None else decode_particulars(building.view.unseal(part))
 
 
 def _record(building: Building, seq: int) -> Record:

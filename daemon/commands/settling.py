@@ -9,7 +9,7 @@ from daemon.commands.building import Building
 from daemon.decision import Draft
 from daemon.refusal import Reason, Refused
 from journal import events
-from journal.codes import Kind, Mark
+from journal.codes import Kind, Mark, ReopenCause
 from journal.errors import DamagedRecord
 from journal.tsid import memory_ref
 from projections import passes
@@ -62,19 +62,17 @@ def settle(building: Building, session: int, turns: dict[int, Turn], sleep: pass
     """See that the turns wait for a pass; noise of a pass before this one is reopened. Raises Refused (conflict)."""
     state = building.view.state
     reopened: list[int] = []
+    # An open pass began because turns waited: by now it may have settled them.
+    may_reopen = bool(sleep.open_pass) or passes.has_waiting(state, session)
     for tsid, turn in sorted(turns.items(), key=lambda item: item[1].row.turn):
         settled = passes.settled_turn(state, session, turn.row.turn)
         if settled is None:
             continue
         of_this_pass = sleep.open_pass and settled.seq >= sleep.open_seq
-        if settled.promoted or of_this_pass or not _has_waiting(building, session, sleep):
+        if settled.promoted or of_this_pass or not may_reopen:
             ref = memory_ref(Kind.RAW, tsid)
             raise Refused(Reason.CONFLICT, f"{ref} is settled", parameter="turns", ids=[ref], current="settled")
         reopened.append(tsid)
     if reopened:
-        building.add(Draft(events.TurnsReopened(session=session, turns=tuple(reopened), cycle=cycle)))
-
-
-def _has_waiting(building: Building, session: int, sleep: passes.SleepRow) -> bool:
-    """Whether the session has turns that no pass has settled."""
-    return building.session(session).turns > sleep.promoted + sleep.noise
+        cause = int(ReopenCause.NEW_TURNS)
+        building.add(Draft(events.TurnsReopened(session=session, turns=tuple(reopened), cycle=cycle, cause=cause)))

@@ -57,22 +57,24 @@ def verify(building: Building, params: Any) -> dict[str, Any]:
     confidence = min(1.0, moved(row.confidence, VERIFIED_CONFIDENCE))
     strength = min(1.0, moved(row.strength, VERIFIED_STRENGTH))
     boosted = _boosts(building, target)
+    came_back = _cleared_by_boosts(building, target, boosted)
     back = row.strength < DORMANT_BELOW <= strength
     cleared = flagged_children(building, target.tsid) if back else ()
     own = [source for source, _ in flags.of_child(building.view.state, target.tsid)]
     event = events.Verified(
         memory=target.ref, old_confidence=row.confidence, new_confidence=confidence, old_strength=row.strength,
         new_strength=strength, verifications=row.verifications + 1, boosted=boosted, evidence=support.evidence,
-        externals=support.externals, cleared=cleared,
+        externals=support.externals, cleared=cleared, boost_cleared=came_back,
     )  # fmt: skip
     building.add(Draft(event, support.plain))
+    unflagged = dict.fromkeys([*cleared, *(child for _, child in came_back), *([target.ref] if own else [])])
     return {
         "confidence": {"old": row.confidence, "new": confidence},
         "strength": {"old": row.strength, "new": strength},
         "boosted": [{"id": memory_ref(each.kind, each.id), "old": each.old, "new": each.new} for each in boosted],
         "verified_at": format_ms(building.view.now_ms),
         "verifications": row.verifications + 1,
-        "flags_cleared": refs(cleared) + ([memory_ref(*target.ref)] if own else []),
+        "flags_cleared": refs(tuple(unflagged)),
     }
 
 
@@ -80,6 +82,21 @@ def _boosts(building: Building, target: Target) -> tuple[events.Change, ...]:
     """Every live source once, also one that can't gain any more."""
     living = [source for source in grounds(building, target) if not source.row.dead]
     return tuple([events.Change(kind, tsid, row.strength, _boosted(row.strength)) for kind, tsid, row in living])
+
+
+def _cleared_by_boosts(
+    building: Building, target: Target, boosted: tuple[events.Change, ...]
+) -> tuple[tuple[events.Ref, events.Ref], ...]:
+    """`(source, child)` of the flags of sources that are no longer dormant. Those of the memory itself go anyway."""
+    back = [each for each in boosted if each.old < DORMANT_BELOW <= each.new]
+    return tuple(
+        [
+            ((source.kind, source.id), child)
+            for source in back
+            for child in flagged_children(building, source.id)
+            if child != target.ref
+        ]
+    )
 
 
 def _boosted(strength: float) -> float:

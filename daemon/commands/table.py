@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from daemon.caller import Caller
-from daemon.commands import lifecycle, passes, relating, remember, revising, sessions, standing, tombstones
+from daemon.commands import lifecycle, passes, relating, remember, resolving, revising, sessions, standing, tombstones
 from daemon.commands.building import Building
 from daemon.commands.keys import answer_keyed, keyed_draft
 from daemon.commands.preparation import Prepared
 from daemon.commands.preparation import prepare as prepare_memory
 from daemon.prepare import UNSET, NaturalKey, invalid, key_hash, natural_key, parse_memory, request_digest
 from daemon.refusal import Refused
+from journal.codes import Origin
 
 COMMIT_PASS = "commit_pass"
 """What the records of a pass say was asked for."""
@@ -30,6 +31,7 @@ _DECIDE: dict[str, Decide] = {
     "relate": relating.relate,
     "session_close": sessions.session_close,
     "lifecycle": lifecycle.lifecycle,
+    resolving.SET_RESOLVABLE: resolving.set_resolvable,
 }
 
 
@@ -82,6 +84,12 @@ def prepare_pass(params: passes.PassParams, tenant: str, hash_key: bytes) -> Pre
     return PreparedWrite(COMMIT_PASS, tenant, params, keyed=keyed, consolidation=consolidation)
 
 
+def prepare_resolvable(memory: str, index: int, resolvable: bool, tenant: str) -> PreparedWrite:
+    """The same for what became known of an external source, which is no verb either."""
+    params = resolving.ResolvableParams(id=memory, index=index, resolvable=resolvable)
+    return PreparedWrite(resolving.SET_RESOLVABLE, tenant, params)
+
+
 def _prepare_items(params: Any, tenant: str, caller: Caller, hash_key: bytes) -> tuple[Prepared | Refused, ...]:
     prepared: list[Prepared | Refused] = []
     for index, item in enumerate(params.items):
@@ -117,11 +125,21 @@ def decide(building: Building, write: PreparedWrite) -> dict[str, Any]:
         result = sessions.session_open(building, write.params, write.session_key)
     else:
         result = _DECIDE[write.verb](building, write.params)
+    if building.drafts and not _leaves_initializing(write):
+        building.activate()
     if keyed is not None:
         building.begin_tenant()
         about = (*building.kinds, *_about(write))
         building.add(keyed_draft(keyed.key, keyed.digest, result, about, building.session_numbers))
     return result
+
+
+def _leaves_initializing(write: PreparedWrite) -> bool:
+    """Whether a write that changes something leaves a tenant in INITIALIZING: what is seeded does, and who decides on
+    the state itself. Of memories their `decide` says so, item by item."""
+    if write.verb == "revise":
+        return bool(write.params.origin == Origin.SEEDED.wire)
+    return write.verb in ("remember_many", "lifecycle")
 
 
 def _about(write: PreparedWrite) -> tuple[int, ...]:

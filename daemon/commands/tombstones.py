@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from daemon.commands.building import Building
-from daemon.commands.targets import find, flagged_children, refs, require, support_of, unflagged_children, words
+from daemon.commands.targets import (
+    children,
+    find,
+    flagged_children,
+    refs,
+    require,
+    support_of,
+    unflagged_children,
+    words,
+)
 from daemon.decision import Draft
 from daemon.prepare import UNSET, invalid
 from daemon.refusal import Reason, Refused
@@ -17,27 +26,31 @@ RECOVERED_STRENGTH = 0.2
 
 
 def forget(building: Building, params: Any) -> dict[str, Any]:
-    """Tombstone a memory. An unknown one is found=false; a second time changes nothing."""
+    """Tombstone a memory, also one that sleep has pruned: the marks are independent. An unknown one is found=false; a
+    second time changes nothing. `flagged` are all that now have a flag of it, also from when it came to be dormant.
+    """
     building.refuse_in_maintenance()
     target = find(building, params.id)
     if target is None:
         return {"found": False, "tombstoned_at": None, "flagged": []}
     row = target.row
-    if row.dead:
+    if row.has(Mark.FORGOTTEN) or row.has(Mark.PURGED):
         return {"found": True, "tombstoned_at": format_ms(row.dead_at), "flagged": []}
     if row.has(Mark.PROTECTED):
-        raise Refused(Reason.CONFLICT, "a protected memory can't be forgotten", ids=[params.id])
+        message = "a protected memory can't be forgotten"
+        raise Refused(Reason.CONFLICT, message, parameter="id", ids=[params.id], current="protected")
     flagged = unflagged_children(building, target.tsid)
     building.add(Draft(events.Forgotten(memory=target.ref, strength=0.0, flagged=flagged), words(params.note)))
     return {
         "found": True,
         "tombstoned_at": format_ms(building.view.now_ms),
-        "flagged": refs(flagged),
+        "flagged": refs(tuple(children(building, target.tsid))),
     }
 
 
 def recover(building: Building, params: Any) -> dict[str, Any]:
-    """Lift the tombstone: forgotten comes back at strength .2, pruned as it was."""
+    """Lift one tombstone: forgotten comes back at strength .2, pruned as it was. Of one that is both, forgotten goes
+    first, and it is pruned still."""
     building.refuse_in_maintenance()
     if params.amount is not UNSET:
         raise invalid("amount", "recover takes no amount: strength comes back at .2, or as it was")

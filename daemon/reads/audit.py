@@ -4,7 +4,10 @@ Method: everything is compared as of one moment. The walk ends at the head as of
 digests and the record they stand at come from one transaction, and a scratch store is folded exactly to that
 record. So a service that goes on meanwhile changes nothing in what is found.
 
-With `rebuild` the rows of the provenance region are compared with the edges too, which are the truth about them.
+The rows of the provenance region are compared with the edges, which are the truth about them, and with their indexes:
+all of them with `rebuild`, else the newest `PLAIN_REGION_ROWS` of each tenant. What a digest leaves out (where keys lie
+in the vault) is read for its checksums. A projection that is found wrong is noted as damaged, so that it is folded
+again beside the service.
 
 It tells how far it is in four phases: `walk` (records), `keys` (once), `digests` (steps of entries), `fold` (records).
 """
@@ -28,13 +31,17 @@ from journal.record import Head
 from journal.store import Store
 from journal.tsid import memory_ref
 from journal.verify import Finding, Progress, WalkStopped, verify_log
+from projections.blocks import SLOT
 from projections.region_check import disagreeing
 from projections.rows import DamagedRow
 from projections.state import State
 from projections.store import DIGEST_STEP_ENTRIES, ProjectionStore
-from projections.tables import PROJECTIONS
+from projections.tables import BLOCKS, PROJECTIONS, REGION
 
-_REBUILD = "Run `noctuary rebuild provenance`: it is folded again."
+FOLDED_AGAIN = frozenset({"projection_differs", "projection_damaged", "provenance_differs"})
+"""The codes of what is wrong with projections only."""
+PLAIN_REGION_ROWS = 10_000
+"""Half a second or so."""
 
 
 def audit(store: Store, projections: ProjectionStore, params: Any, asking: Asking = NOBODY) -> r.AuditResult:
@@ -66,10 +73,12 @@ def _audit(store: Store, projections: ProjectionStore, params: Any, asking: Aski
     digests: dict[str, str] = {}
     if not checked.findings and params.rebuild:
         seq, digests = _digests(projections, asking)
-        findings += _compare(store, seq, digests, asking)
-        findings += region_findings(projections, asking)
+        findings += _compare(store, projections, seq, digests, asking)
     elif not checked.findings:
         digests = projections.digests() if asking is NOBODY else _digests(projections, asking)[1]
+    if not checked.findings:
+        findings += region_findings(projections, asking, None if params.rebuild else PLAIN_REGION_ROWS)
+        findings += _slot_findings(projections, asking)
     result = r.AuditResult(records=checked.records, head=head_result(store, head), digests=digests, findings=findings)
     if params.against is not UNSET:
         result.against = [_against(store, noted) for noted in params.against]
@@ -105,35 +114,60 @@ def _digests(projections: ProjectionStore, asking: Asking) -> tuple[int, dict[st
     return projections.digests_at(lambda: asking.step("digests", min(next(taken), steps), steps))
 
 
-def _compare(store: Store, seq: int, live: dict[str, str], asking: Asking) -> list[r.FindingOut]:
-    """Fold the journal up to record `seq` into a scratch store, and compare it with the digests as of then."""
+def _compare(
+    store: Store, projections: ProjectionStore, seq: int, live: dict[str, str], asking: Asking
+) -> list[r.FindingOut]:
+    """Fold the journal up to record `seq` into a scratch store, and compare it with the digests as of then. What
+    differs is noted as damaged."""
     scratch = store.dir.make_audit_dir()
     try:
         folded = _folded(store, scratch, seq, asking)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return [
-        r.FindingOut(
-            code="projection_differs", seq=None, what=name,
-            action=f"Run `noctuary rebuild {name}`: it is folded again.",
-        )
-        for name in folded
-        if folded[name] != live[name]
-    ]  # fmt: skip
+    differing = [name for name in folded if folded[name] != live[name]]
+    for name in differing:
+        if projections.damaged.isdisjoint(PROJECTIONS[name]):  # else what is damaged in it is known already
+            projections.note_damage(PROJECTIONS[name][0])
+    return [_wrong("projection_differs", name, name) for name in differing]
 
 
-def region_findings(projections: ProjectionStore, asking: Asking = NOBODY) -> list[r.FindingOut]:
-    """Where the provenance region and the edges don't say the same. Raises Refused once `asking` is to end."""
+def _wrong(code: str, what: str, projection: str) -> r.FindingOut:
+    action = f"It is folded again beside the service; without one: `noctuary rebuild {projection}`."
+    return r.FindingOut(code=code, seq=None, what=what, action=action)
+
+
+def _damaged(projections: ProjectionStore, error: DamagedRow) -> list[r.FindingOut]:
+    projections.note_damage(error.database)
+    owner = next((name for name, owned in PROJECTIONS.items() if error.database in owned), "all")
+    return [_wrong("projection_damaged", error.database, owner)]
+
+
+def region_findings(
+    projections: ProjectionStore, asking: Asking = NOBODY, newest: int | None = None
+) -> list[r.FindingOut]:
+    """Where the provenance region, its indexes and the edges don't say the same; `newest`: of so many rows of each
+    tenant only. Raises Refused once `asking` is to end."""
     with projections.snapshot() as snapshot:
         state = State(snapshot, projections.counters, snapshot.head)
         try:
-            found = [memory_ref(*ref) for ref in disagreeing(state, asking.check)]
+            found = dict.fromkeys(memory_ref(*ref) for ref in disagreeing(state, asking.check, newest))
         except DamagedRow as error:
-            projections.note_damage(error.database)
-            return [r.FindingOut(code="projection_damaged", seq=None, what=error.database, action=_REBUILD)]
-    return [
-        r.FindingOut(code="provenance_differs", seq=None, what=ref, action=_REBUILD) for ref in dict.fromkeys(found)
-    ]
+            return _damaged(projections, error)
+    if found:
+        projections.note_damage(REGION)
+    return [_wrong("provenance_differs", ref, "provenance") for ref in found]
+
+
+def _slot_findings(projections: ProjectionStore, asking: Asking) -> list[r.FindingOut]:
+    """What is damaged in the one thing that digests leave out."""
+    with projections.snapshot() as snapshot:
+        state = State(snapshot, projections.counters, snapshot.head)
+        try:
+            for _ in state.entries(BLOCKS, bytes((SLOT,))):
+                asking.check()
+        except DamagedRow as error:
+            return _damaged(projections, error)
+    return []
 
 
 def _folded(store: Store, scratch: Path, seq: int, asking: Asking) -> dict[str, str]:

@@ -11,16 +11,17 @@ from typing import Any
 from daemon import limits
 from daemon.prepare import parse_memory
 from daemon.reads.memories import actor_of, producer_of
+from daemon.reads.outside import DERIVED_FROM, SOURCE, Outside, evidence_of, ids_of, named_at_first
 from daemon.reads.provenance import row_told
 from daemon.reads.reading import Reading, is_purged
 from daemon.refusal import Reason, Refused
 from daemon.wire import provenance_results as r
 from daemon.wire.times import format_ms
 from journal import events
-from journal.codes import ExternalKind, ExternalUse, Kind, Mark, Origin
+from journal.codes import EdgeType, Kind, Mark, Origin
 from journal.errors import DamagedRecord, PartUnreadable
 from journal.tsid import format_tsid, memory_ref
-from projections import provenance
+from projections import edges, provenance
 from projections.rows import MemoryRow
 
 
@@ -33,7 +34,9 @@ def explain(reading: Reading, params: Any) -> r.ExplainResult:
     record, event = reading.genesis(row)
     session = reading.session(row.session) if row.session else None
     found = provenance.rows_of(reading.state, tsid)
-    outside = _external_ids(reading, row, event)
+    ids = ids_of(reading, row, row.seq, event.parts)
+    rows = [row_told(reading, each) for each in found]
+    source = named_at_first(reading, tsid, event, ids, SOURCE)
     return r.ExplainResult(
         id=memory_ref(kind, tsid),
         how=_how(event),
@@ -44,11 +47,16 @@ def explain(reading: Reading, params: Any) -> r.ExplainResult:
         session=None if session is None else f"session:{format_tsid(session.id)}",
         turn=row.turn or None,
         sources=[_source(reading, *ref) for ref in event.sources]
-        + _externals(reading, tsid, event, outside, ExternalUse.DERIVED_FROM),
+        + _externals(named_at_first(reading, tsid, event, ids, DERIVED_FROM)),
         evidence=[_source(reading, *ref) for ref in reading.evidence(tsid, row)]
-        + _externals(reading, tsid, event, outside, ExternalUse.EVIDENCE),
+        + _externals(evidence_of(reading, tsid, row, event, ids)),
         quoted_from=[memory_ref(Kind.RAW, turn) for turn in event.quoted_from],
-        row=row_told(reading, found[0]) if found else None,
+        row=rows[0] if rows else None,
+        rows=rows,
+        grounds=[memory_ref(kind, ground) for _, kind, ground in edges.grounding(reading.state, tsid)],
+        predecessor=memory_ref(*event.predecessor) if event.predecessor else None,
+        disposition=EdgeType(event.disposition).wire if event.predecessor else None,
+        source=_externals(source)[0] if source else None,
     )
 
 
@@ -89,28 +97,5 @@ def _state(row: MemoryRow) -> str:
     return "live"
 
 
-def _external_ids(reading: Reading, row: MemoryRow, event: events.MemoryCreated) -> tuple[str, ...]:
-    """The ids of what lies outside: none without leave to read content, or when they are gone."""
-    if not event.externals or not reading.content or is_purged(row):
-        return ()
-    try:
-        return reading.particulars(event.parts).externals
-    except PartUnreadable as error:
-        if error.state == "damaged":
-            reading.note_damage(row.seq, "what it was made from outside")
-        return ()
-
-
-def _externals(
-    reading: Reading, tsid: int, event: events.MemoryCreated, ids: tuple[str, ...], use: ExternalUse
-) -> list[r.SourceTold]:
-    """External sources; one whose id isn't to be told is told as its kind alone."""
-    found: list[r.SourceTold] = []
-    for index, external in enumerate(event.externals):
-        if external.use != use:
-            continue
-        kind = ExternalKind(external.kind).wire
-        ref = f"{kind}:{ids[index]}" if index < len(ids) else kind
-        known = provenance.is_resolvable(reading.state, tsid, index, external.resolvable)
-        found.append(r.SourceTold(ref=ref, state="live" if known else "unavailable", text=None))
-    return found
+def _externals(found: list[Outside]) -> list[r.SourceTold]:
+    return [r.SourceTold(ref=each.ref, state=each.state, text=None) for each in found]

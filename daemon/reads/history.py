@@ -6,6 +6,7 @@ A record that can't be read costs its own entry, which says so, and is a finding
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from daemon.prepare import parse_memory
@@ -15,7 +16,6 @@ from daemon.refusal import Reason, Refused
 from daemon.wire import exchange_results as r
 from daemon.wire.times import format_ms
 from journal.codes import EdgeType
-from journal.errors import DamagedRecord
 from journal.events import EVENT_WORDS, Ref
 from journal.frames import EVENT_VERSION
 from journal.record import Record
@@ -38,23 +38,16 @@ def history(reading: Reading, params: Any) -> r.HistoryResult:
     row = reading.memory(tsid, kind)
     if row is None:
         raise Refused(Reason.NOT_FOUND, "no such memory", parameter="id")
-    told = [(seq, _record(reading, seq)) for seq in reading.seqs_about(tsid, row)]
+    told = [(seq, reading.noted_record(seq, tsid)) for seq in reading.seqs_about(tsid, row)]
+    versions, truncated = _versions(reading, tsid, row)
     confidence, strength = steps((record for _, record in told), tsid)
     return r.HistoryResult(
-        revisions=[_revision(reading, *each) for each in _versions(reading, tsid, row)],
+        revisions=[_revision(reading, *each) for each in versions],
         events=[_event(seq, record, (kind, tsid)) for seq, record in told],
         confidence=[_change(step) for step in confidence],
         strength=[_change(step) for step in strength],
+        truncated=truncated,
     )
-
-
-def _record(reading: Reading, seq: int) -> Record | None:
-    reading.spend()
-    try:
-        return reading.record(seq)
-    except DamagedRecord:
-        reading.note_damage(seq, "what it says")
-        return None
 
 
 def _event(seq: int, record: Record | None, own: Ref) -> r.HistoryEvent:
@@ -73,16 +66,18 @@ def _change(step: Step) -> r.NumberChange:
     )
 
 
-def _versions(reading: Reading, tsid: int, row: MemoryRow) -> list[_Revision]:
-    """The versions before this one, it, and those behind it, oldest first. Each once, whatever the edges say."""
+def _versions(reading: Reading, tsid: int, row: MemoryRow) -> tuple[list[_Revision], bool]:
+    """`(the versions before this one, it, and those behind it, oldest first; whether there are more)`. Each once,
+    whatever the edges say."""
     seen = {tsid}
-    before = list(_walk(reading, tsid, seen, _predecessor))
-    behind = list(_walk(reading, tsid, seen, _successor))
-    return [*reversed(before), (tsid, row), *behind]
+    before = list(islice(_walk(reading, tsid, seen, _predecessor), MAX_REVISIONS + 1))
+    behind = list(islice(_walk(reading, tsid, seen, _successor), MAX_REVISIONS + 1))
+    truncated = max(len(before), len(behind)) > MAX_REVISIONS
+    return [*reversed(before[:MAX_REVISIONS]), (tsid, row), *behind[:MAX_REVISIONS]], truncated
 
 
 def _walk(reading: Reading, tsid: int, seen: set[int], following: Any) -> Iterator[_Revision]:
-    for _ in range(MAX_REVISIONS):
+    while True:
         found = following(reading, tsid)
         if found is None or found in seen:
             return
@@ -113,7 +108,7 @@ def _revises(reading: Reading, tsid: int) -> edges.Edge | None:
 
 
 def _revision(reading: Reading, tsid: int, row: MemoryRow) -> r.Revision:
-    record = _record(reading, row.seq)
+    record = reading.noted_record(row.seq)
     edge = _revises(reading, tsid)
     return r.Revision(
         id=memory_ref(row.kind, tsid),

@@ -6,23 +6,41 @@ undone by asking about the time before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from daemon.reads.reading import Reading, is_purged
 from journal import events
 from journal.errors import DamagedRecord
-from projections import edges
-from projections.known_at import known_at, known_records
-from projections.rows import MemoryRow
+from journal.record import Record
+from projections import edges, tables
+from projections.known_at import Focus, folded, known_records
+from projections.rows import DamagedRow, MemoryRow
 
 
 class KnownReading(Reading):
-    """`of` as it would have answered at `at_ms`."""
+    """`of` as it would have answered at `at_ms`. Each record is read and decoded once."""
 
     def __init__(self, of: Reading, at_ms: int) -> None:
         vars(self).update(vars(of))
         self._at_ms = at_ms
+        self._records: dict[int, Record] = {}
+        self._focused: dict[int, Focus] = {}
         self.now_ms = min(of.now_ms, at_ms)  # what decays, decays up to then
+
+    def record(self, seq: int) -> Record:
+        """As in `Reading`."""
+        record = self._records.get(seq)
+        if record is None:
+            self.spend()
+            record = self._records[seq] = super().record(seq)
+        return record
+
+    def record_about(self, seq: int, tsid: int) -> Record:
+        """As in `Reading`."""
+        record = self.record(seq)
+        if record.tenant not in self.tenants or not self._focus(record).names(tsid):
+            raise DamagedRow(tables.TOUCHES)
+        return record
 
     def memory(self, tsid: int, kind: int | None = None) -> MemoryRow | None:
         """As it was then; as it is now when a record that would tell can't be read."""
@@ -32,26 +50,55 @@ class KnownReading(Reading):
             return super().memory(tsid, kind)
 
     def memory_then(self, tsid: int, kind: int | None = None) -> MemoryRow | None:
-        """As it was then. Raises DamagedRecord when a record that would tell can't be read."""
+        """As it was then. Raises DamagedRecord when a record that would tell can't be read, DamagedRow."""
         row = super().memory(tsid, kind)
         if row is None:
             return None
-        seqs = self.seqs_about(tsid, row)
-        self.spend(len(seqs))
-        then = known_at([self.record(seq) for seq in seqs], row, tsid, self._at_ms)
+        then = folded([self._focus(record).on(tsid) for record in self._known(tsid, row)], row, tsid)
         return row if then is not None and is_purged(row) else then
 
     def incoming(self, tsid: int, edge_type: int | None = None) -> Iterator[edges.Edge]:
         """The edges that reached it then."""
         for edge in super().incoming(tsid, edge_type):
-            if self.memory(edge[2]) is not None:
+            if self._was_written(edge[2]):
                 yield edge
 
     def evidence(self, tsid: int, row: MemoryRow) -> list[events.Ref]:
         """What supported it then."""
-        records = known_records([self.record(seq) for seq in self.seqs_about(tsid, row)], self._at_ms)
-        own = (record.event for record in records if _is_about(record.event, tsid))
+        own = (record.event for record in self._known(tsid, row) if _is_about(record.event, tsid))
         return list(dict.fromkeys(ref for event in own for ref in getattr(event, "evidence", ())))
+
+    def _was_written(self, tsid: int) -> bool:
+        """Whether a memory is one of ours, and was there then. Its row tells; only where the clock had been set back,
+        its records do."""
+        row = super().memory(tsid)
+        if row is None or row.at_ms <= self._at_ms:
+            return row is not None
+        try:
+            return any(self._is_of_then(seq, tsid) for seq in self.seqs_about(tsid, row)[1:])
+        except DamagedRecord:
+            return True
+
+    def _is_of_then(self, seq: int, tsid: int) -> bool:
+        return self.record(seq).at_ms <= self._at_ms and self.record_about(seq, tsid) is not None
+
+    def _known(self, tsid: int, row: MemoryRow) -> Sequence[Record]:
+        """The records about a memory that were known then, in order."""
+        return known_records([self.record_about(seq, tsid) for seq in self.seqs_about(tsid, row)], self._at_ms)
+
+    def _focus(self, record: Record) -> Focus:
+        found = self._focused.get(record.seq)
+        if found is None:
+            found = self._focused[record.seq] = Focus(record)
+        return found
+
+    def external_support(self, tsid: int, row: MemoryRow) -> list[int]:
+        """The numbers of the records that had brought support from outside then."""
+        found = super().external_support(tsid, row)
+        if not found:
+            return found
+        known = {record.seq for record in self._known(tsid, row)}
+        return [seq for seq in found if seq in known]
 
 
 def _is_about(event: object, tsid: int) -> bool:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from daemon.prepare import parse_memory
-from daemon.reads.reading import Look, Reading, is_purged
+from daemon.reads.outside import DERIVED_FROM, Outside, ids_of, named_at_first
+from daemon.reads.reading import Look, Reading
 from daemon.refusal import Reason, Refused
 from daemon.wire import results as r
 from daemon.wire.times import format_ms
-from journal import events
-from journal.codes import EdgeType, ExternalKind, ExternalUse, Kind, Mark, Origin
-from journal.errors import DamagedRecord, PartUnreadable
+from journal.codes import EdgeType, Kind, Origin
+from journal.errors import DamagedRecord
 from journal.tsid import memory_ref
 from projections import edges
-from projections.kinds import effective_confidence
-from projections.provenance import is_resolvable
-from projections.rows import NO_TIME, MemoryRow
+from projections.kinds import confidence_now
+from projections.rows import FROM_OUTSIDE, Glance, status_of
 
 _DERIVED = EdgeType.DERIVED_FROM
 _LINEAGE = {int(edge): edge.wire for edge in (_DERIVED, EdgeType.SUPERSEDES, EdgeType.UPDATES)}
@@ -33,8 +32,8 @@ WIDE = 32
 def trace(reading: Reading, params: Any) -> r.TraceResult:
     """Walk derived_from and revision edges. `truncated`: there was more below `depth`. Raises Refused."""
     kind, root = parse_memory("id", params.id)
-    row = reading.memory(root, kind)
-    if row is None:
+    row = reading.glance(root)
+    if row is None or row.kind != kind:
         raise Refused(Reason.NOT_FOUND, "no such memory", parameter="id")
     walk = _Walk(reading, params.direction == "sources", params.depth)
     walk.run(root, row)
@@ -49,14 +48,15 @@ class _Walk:
         self._upwards = upwards
         self._depth = depth
         self._statuses: dict[int, str] = {}  # by marks
-        self._rows: dict[int, MemoryRow] = {}
+        self._times: dict[int, str] = {}  # by milliseconds: what is made together has the same
+        self._partly_outside: dict[int, Glance] = {}  # what was derived from something outside the store too
         self.refs: dict[int, str] = {}  # of what was reached
         self._outside: set[str] = set()
         self.nodes: list[r.TraceNode] = []
         self.edges: list[r.TraceEdge] = []
         self.truncated = False
 
-    def run(self, root: int, row: MemoryRow) -> None:
+    def run(self, root: int, row: Glance) -> None:
         self._reach(root, row, 0)
         level = [root]
         with self._reading.looking() as look:
@@ -71,37 +71,38 @@ class _Walk:
             self._look_beyond(look, tsid)
             return []
         fresh: list[int] = []
-        near, refs, upwards = self.refs[tsid], self.refs, self._upwards
         neighbours = self._neighbours(look, tsid)
+        if not neighbours and not self._partly_outside:
+            return fresh
+        near, refs, upwards, told = self.refs[tsid], self.refs, self._upwards, self.edges
         wide = len(neighbours) >= WIDE
-        rows = self._reading.memories([other for _, _, other in neighbours]) if wide else {}
+        rows = self._reading.glances([other for _, _, other in neighbours]) if wide else {}
         for edge_type, _, other in neighbours:
             far = refs.get(other)
-            if len(self.edges) >= MAX_EDGES or (far is None and len(self.nodes) >= MAX_NODES):
+            if len(told) >= MAX_EDGES or (far is None and len(self.nodes) >= MAX_NODES):
                 self.truncated = True
                 break
             if far is None:
-                row = rows.get(other) if wide else self._reading.memory(other)
+                row = rows.get(other) if wide else self._reading.glance(other)
                 if row is None:
                     continue
                 far = self._reach(other, row, depth)
                 fresh.append(other)
             made, source = (near, far) if upwards else (far, near)
-            self.edges.append(r.TraceEdge(from_=made, to=source, type=_LINEAGE[edge_type]))
-        if upwards:
-            for ref, node in self._externals(tsid, depth):
-                if ref not in self._outside:
-                    self._outside.add(ref)
-                    self.nodes.append(node)
-                self.edges.append(r.TraceEdge(from_=near, to=ref, type=_DERIVED.wire))
+            told.append(r.TraceEdge(from_=made, to=source, type=_LINEAGE[edge_type]))
+        for ref, node in self._externals(tsid, depth):
+            if ref not in self._outside:
+                self._outside.add(ref)
+                self.nodes.append(node)
+            told.append(r.TraceEdge(from_=near, to=ref, type=_DERIVED.wire))
         return fresh
 
     def _look_beyond(self, look: Look, tsid: int) -> None:
         """Whether the depth cut something off here."""
         if self.truncated:
             return
-        beyond = any(self._reading.memory(other) is not None for _, _, other in self._neighbours(look, tsid))
-        self.truncated = beyond or (self._upwards and bool(self._externals(tsid, self._depth)))
+        beyond = any(self._reading.glance(other) is not None for _, _, other in self._neighbours(look, tsid))
+        self.truncated = beyond or bool(self._externals(tsid, self._depth))
 
     def _neighbours(self, look: Look, tsid: int) -> list[edges.Edge]:
         if self._upwards:
@@ -110,48 +111,42 @@ class _Walk:
         self._reading.spend(len(found))
         return found
 
-    def _reach(self, tsid: int, row: MemoryRow, depth: int) -> str:
-        kind, word = _KINDS[row.kind]
+    def _reach(self, tsid: int, row: Glance, depth: int) -> str:
+        _, _, at_ms, _, _, marks, kind_code, origin, traits = row
+        kind, word = _KINDS[kind_code]
         ref = self.refs[tsid] = memory_ref(kind, tsid)
-        if self._upwards:
-            self._rows[tsid] = row
-        status = self._statuses.get(row.marks)
+        if traits & FROM_OUTSIDE and self._upwards:
+            self._partly_outside[tsid] = row
+        status = self._statuses.get(marks)
         if status is None:
-            status = self._statuses[row.marks] = row.status.wire
-        at_ms = row.at_ms
-        since = at_ms if row.verified_at == NO_TIME else row.verified_at
-        confidence = effective_confidence(kind, row.confidence, row.has(Mark.PROTECTED), since, self._reading.now_ms)
+            status = self._statuses[marks] = status_of(marks).wire
+        at = self._times.get(at_ms)
+        if at is None:
+            at = self._times[at_ms] = format_ms(at_ms)
+        confidence = confidence_now(row, self._reading.now_ms)
         self.nodes.append(
             r.TraceNode(
-                ref=ref, kind=word, status=status, origin=_ORIGINS[row.origin], at=format_ms(at_ms), depth=depth,
-                confidence=confidence,
+                ref=ref, kind=word, status=status, origin=_ORIGINS[origin], at=at, depth=depth, confidence=confidence,
             )
         )  # fmt: skip
         return ref
 
     def _externals(self, tsid: int, depth: int) -> list[tuple[str, r.TraceNode]]:
-        """External sources and annotations are nodes of their own kind; without content they have no id."""
-        reading, row = self._reading, self._rows[tsid]
-        if not reading.content or is_purged(row):
+        """What it was derived from outside, each a node of its own kind; who isn't told the ids sees each kind once."""
+        reading, row = self._reading, self._partly_outside.get(tsid)
+        if row is None:
             return []
         try:
             _, event = reading.genesis(row)
-            if not event.externals:
-                return []
-            ids = reading.particulars(event.parts).externals
-        except (PartUnreadable, DamagedRecord) as error:
-            if isinstance(error, DamagedRecord) or error.state == "damaged":
-                reading.note_damage(row.seq, "what it was derived from outside")
+        except DamagedRecord:
+            reading.note_damage(row.seq, "what it was derived from outside")
             return []
-        return [
-            _outside(external, external_id, is_resolvable(reading.state, tsid, index, external.resolvable), depth)
-            for index, (external, external_id) in enumerate(zip(event.externals, ids, strict=False))
-            if external.use == ExternalUse.DERIVED_FROM
-        ]
+        ids = ids_of(reading, row, row.seq, event.parts)
+        return [(each.ref, _node(each, depth)) for each in named_at_first(reading, tsid, event, ids, DERIVED_FROM)]
 
 
-def _outside(external: events.External, external_id: str, resolvable: bool, depth: int) -> tuple[str, r.TraceNode]:
-    kind = ExternalKind(external.kind).wire
-    ref = f"{kind}:{external_id}"
-    status = "live" if resolvable else "unavailable"
-    return ref, r.TraceNode(ref=ref, kind=kind, status=status, origin=None, at=None, depth=depth, confidence=None)
+def _node(outside: Outside, depth: int) -> r.TraceNode:
+    return r.TraceNode(
+        ref=outside.ref, kind=outside.kind.wire, status=outside.state, origin=None, at=None, depth=depth,
+        confidence=None,
+    )  # fmt: skip

@@ -9,7 +9,9 @@ import msgspec
 
 from daemon.prepare import UNSET, parse_memory, parse_time
 from daemon.reads.asserting import assertion
+from daemon.reads.grounds import is_grounded
 from daemon.reads.known import KnownReading
+from daemon.reads.outside import DERIVED_FROM, SOURCE, Outside, evidence_of, named_at_first
 from daemon.reads.reading import Reading, is_purged
 from daemon.refusal import Reason, Refused
 from daemon.wire import results as r
@@ -19,7 +21,6 @@ from journal.codes import (
     CallerRole,
     EdgeType,
     ExternalKind,
-    ExternalUse,
     Kind,
     Mark,
     Origin,
@@ -32,12 +33,13 @@ from journal.errors import DamagedRecord, PartUnreadable
 from journal.particulars import Particulars
 from journal.record import Record
 from journal.tsid import format_tsid, memory_ref
-from projections import edges, partitions, provenance, tables
-from projections.kinds import effective_confidence
+from projections import partitions, tables
+from projections.kinds import confidence_now
 from projections.rows import NO_TIME, MemoryRow
 from projections.state import KEY32
 
 CUT_CHARACTERS = 200
+_MARKS = tuple((1 << mark, mark.wire) for mark in Mark)
 
 
 def get(reading: Reading, params: Any) -> r.GetResult:
@@ -48,9 +50,11 @@ def get(reading: Reading, params: Any) -> r.GetResult:
         raise Refused(Reason.INVALID_INPUT, "the chain is not served by this version", parameter="include", allowed=[])
     found: list[Any] = []
     missing: list[str] = []
-    then = UNSET if params.as_known_at is UNSET else parse_time("as_known_at", params.as_known_at)[0]
+    known = None
+    if params.as_known_at is not UNSET:
+        known = KnownReading(reading, parse_time("as_known_at", params.as_known_at)[0])
     for kind, tsid in dict.fromkeys(parse_memory("ids", ref) for ref in params.ids):
-        shown = _now(reading, kind, tsid) if then is UNSET else _then(KnownReading(reading, then), kind, tsid)
+        shown = _now(reading, kind, tsid) if known is None else _then(known, kind, tsid)
         if shown is None:
             missing.append(memory_ref(kind, tsid))
         else:
@@ -149,7 +153,7 @@ def _session_ref(reading: Reading, number: int) -> str | None:
 def _purged(reading: Reading, row: MemoryRow, record: Record, event: events.MemoryCreated) -> r.PurgedMemory:
     return r.PurgedMemory(
         id=memory_ref(row.kind, event.id), kind=Kind(row.kind).wire, status=Status.PURGED.wire,
-        purged_at=format_ms(row.dead_at), subtype=subtype_name(Kind(row.kind), row.subtype),
+        purged_at=format_ms(row.dead_at) if is_purged(row) else None, subtype=subtype_name(Kind(row.kind), row.subtype),
         origin=Origin(row.origin).wire, at=format_ms(record.at_ms),
         session=_session_ref(reading, row.session), turn=row.turn or None, actor=actor_of(record),
         address=r.Address(epoch=reading.store.epoch, seq=record.seq),
@@ -177,20 +181,14 @@ def _time(at_ms: int | None) -> str | None:
     return None if at_ms is None or at_ms == NO_TIME else format_ms(at_ms)
 
 
-def _external(reading: Reading, event: events.MemoryCreated, particulars: Particulars, use: ExternalUse) -> list[Any]:
-    found: list[Any] = []
-    for index, external in enumerate(event.externals):
-        if external.use != use:
-            continue
-        known = index < len(particulars.externals)
-        external_id = particulars.externals[index] if known else ""
-        if external.kind == ExternalKind.CONTEXT:
-            found.append(f"context:{external_id}")
-        else:
-            kind = ExternalKind(external.kind).wire
-            resolvable = provenance.is_resolvable(reading.state, event.id, index, external.resolvable)
-            found.append(r.External(kind=kind, id=external_id, resolvable=resolvable))
-    return found
+def _externals(found: list[Outside]) -> list[Any]:
+    """As the wire has them: annotations as references, all else by kind and id."""
+    return [
+        f"context:{each.id or ''}"
+        if each.kind is ExternalKind.CONTEXT
+        else r.External(kind=each.kind.wire, id=each.id or "", resolvable=each.resolvable)
+        for each in found
+    ]
 
 
 def _memory(
@@ -200,15 +198,13 @@ def _memory(
     kind = Kind(row.kind)
     origin = Origin(row.origin)
     assertable, hedge = assertion(reading, tsid, origin)
-    since = record.at_ms if row.verified_at == NO_TIME else row.verified_at
-    protected = row.has(Mark.PROTECTED)
     memory = r.Memory(
         id=memory_ref(kind, tsid),
         kind=kind.wire,
         subtype=subtype_name(kind, row.subtype),
         text=text,
         status=row.status.wire,
-        marks=[mark.wire for mark in Mark if row.has(mark)],
+        marks=[word for bit, word in _MARKS if row.marks & bit],
         origin=origin.wire,
         assertable=assertable,
         hedge=hedge,
@@ -236,16 +232,16 @@ def _memory(
         strength=row.strength,
         confidence=r.Confidence(
             stored=row.confidence,
-            effective=effective_confidence(kind, row.confidence, protected, since, reading.now_ms),
+            effective=confidence_now(row, reading.now_ms),
         ),
         valence=event.valence,
         arousal=event.arousal,
         predecessor=memory_ref(*event.predecessor) if event.predecessor else None,
         superseded_by=_successor(reading, row),
         derived_from=[memory_ref(*ref) for ref in event.sources]
-        + _external(reading, event, particulars, ExternalUse.DERIVED_FROM),
+        + _externals(named_at_first(reading, tsid, event, particulars.externals, DERIVED_FROM)),
         evidence=[memory_ref(*ref) for ref in reading.evidence(tsid, row)]
-        + _external(reading, event, particulars, ExternalUse.EVIDENCE),
+        + _externals(evidence_of(reading, tsid, row, event, particulars.externals)),
         processed_into=[
             memory_ref(child_kind, child) for _, child_kind, child in reading.incoming(tsid, int(EdgeType.DERIVED_FROM))
         ],
@@ -255,7 +251,7 @@ def _memory(
         partition=partition_name(reading, row.partition),
         soul_version=event.soul_version,
     )
-    source = _external(reading, event, particulars, ExternalUse.SOURCE)
+    source = _externals(named_at_first(reading, tsid, event, particulars.externals, SOURCE))
     if source:
         memory.source = source[0]
     if event.imported is not None:
@@ -276,13 +272,6 @@ def _facts(event: events.MemoryCreated, particulars: Particulars) -> list[r.Fact
             )
         )  # fmt: skip
     return found
-
-
-def is_grounded(reading: Reading, tsid: int) -> bool:
-    """False when it stands on memories and all of them are forgotten or purged (contract §4.6)."""
-    sources = edges.grounding(reading.state, tsid)
-    rows = (reading.memory(source) for _, _, source in sources)
-    return not sources or any(row is not None and not (row.has(Mark.FORGOTTEN) or row.has(Mark.PURGED)) for row in rows)
 
 
 def partition_name(reading: Reading, number: int) -> str:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from daemon.prepare import parse_session
@@ -30,25 +32,21 @@ def session_provenance(reading: Reading, params: Any) -> r.SessionProvenanceResu
     number = reading.session_number(parse_session("session", params.session))
     if number is None:
         raise Refused(Reason.NOT_FOUND, "no such session", parameter="session")
-    told: list[r.ProvenanceRow] = []
-    for place in provenance.places_of_session(reading.state, number):
-        if len(told) == MAX_ROWS:
-            return r.SessionProvenanceResult(derived=told, truncated=True)
-        told.append(row_told(reading, provenance.load(reading.state, place)))
-    if not params.include_clients:
-        return r.SessionProvenanceResult(derived=told, truncated=False)
+    made = list(islice(provenance.rows_of_session(reading.state, number), MAX_ROWS + 1))
+    told = [row_told(reading, row) for row in made[:MAX_ROWS]]
+    notes = _client_notes(reading, number, [row.target_tsid for row in made])
     session = reading.session(number)
     assert session is not None
-    notes = _client_notes(reading, number)
-    room = MAX_ROWS - len(told)
+    room = MAX_ROWS - len(told) if params.include_clients else 0
     told += [_note_told(reading, session.id, number, tsid, row) for tsid, row in notes[:room]]
-    return r.SessionProvenanceResult(derived=told, truncated=len(notes) > room)
+    truncated = len(made) > MAX_ROWS or (params.include_clients and len(notes) > room)
+    return r.SessionProvenanceResult(derived=told, truncated=truncated, client_notes=len(notes))
 
 
 def row_told(reading: Reading, row: RegionRow) -> r.ProvenanceRow:
     """A row as it is served. Raises DamagedRow when it and its target don't agree."""
     memory = reading.memory(row.target_tsid, row.prefix_kind)
-    if memory is None:
+    if memory is None or memory.dead != (row.flags == region.TOMBSTONE):
         raise rows.DamagedRow(tables.REGION)
     return r.ProvenanceRow(
         id=memory_ref(row.prefix_kind, row.target_tsid),
@@ -86,20 +84,31 @@ def _hash_hi(reading: Reading, row: MemoryRow) -> int:
     return 0
 
 
-def _client_notes(reading: Reading, number: int) -> list[tuple[int, MemoryRow]]:
-    """The notes of a session that no pass made: those that carry it, and those made from its turns; by id."""
+def _client_notes(reading: Reading, number: int, by_pass: list[int]) -> list[tuple[int, MemoryRow]]:
+    """The notes of a session that no pass made: those that carry it, those made from its turns, and what took the place
+    of either or of a pass's; by id."""
     state = reading.state
     found = set(sessions.other_ids(state, number))
     for turn in sessions.turn_ids(state, number):
         found.update(made for _, kind, made in reading.incoming(turn, _DERIVED) if kind == Kind.NOTE)
+    for tsid in [*by_pass, *found]:
+        found.update(_successors(reading, tsid))
     by_clients = (tsid for tsid in sorted(found) if next(provenance.places_of(state, tsid), None) is None)
     notes = ((tsid, reading.memory(tsid, Kind.NOTE)) for tsid in by_clients)
     return [(tsid, row) for tsid, row in notes if row is not None]
 
 
+def _successors(reading: Reading, tsid: int) -> Iterator[int]:
+    """What took the place of a memory, version after version."""
+    row = reading.memory(tsid)
+    while row is not None and row.superseded_by:
+        yield row.superseded_by
+        row = reading.memory(row.superseded_by)
+
+
 def _note_told(reading: Reading, session: int, number: int, tsid: int, row: MemoryRow) -> r.ProvenanceRow:
-    """A client's note, told like a row: its turns are those of its sources that are turns of this session."""
-    sources = (reading.memory(source) for kind, _, source in edges.outgoing(reading.state, tsid) if kind == _DERIVED)
+    """A client's note, told like a row: its turns are those of what it stands on that are turns of this session."""
+    sources = (reading.memory(source) for _, _, source in edges.grounding(reading.state, tsid))
     turns = sorted(
         (source for source in sources if source is not None and source.turn and source.session == number),
         key=lambda source: source.turn,

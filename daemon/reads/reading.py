@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import lmdb
 
@@ -25,10 +24,11 @@ from journal.unsealing import unseal
 from journal.verify import Finding
 from projections import edges, names, sessions, tables
 from projections.header_columns import View
+from projections.known_at import mentions
 from projections.lineage_scan import values
-from projections.rows import MemoryRow, SessionRow, row_in
+from projections.rows import DamagedRow, Glance, MemoryRow, SessionRow, glance_in, unpack_glance
 from projections.sealed_scan import SealedScan
-from projections.state import KEY32, KEY64, KEY64_64, State
+from projections.state import KEY64, KEY64_64, State, Unchanged
 from projections.store import ProjectionStore, TxnSnapshot
 from projections.workingset import WorkingSet
 
@@ -104,12 +104,22 @@ class Reading:
             return None
         return row
 
-    def memories(self, tsids: list[int]) -> dict[int, MemoryRow]:
+    def glance(self, tsid: int) -> Glance | None:
+        """As `memory`, of any kind, as it is now: only what a walk needs. Raises DamagedRow."""
+        self.spend()
+        key = KEY64.pack(tsid)
+        value = self.state.get(tables.MEMORIES, key)
+        if value is None:
+            return None
+        row = unpack_glance(key, value)
+        return row if row.tenant in self.tenants else None
+
+    def glances(self, tsids: list[int]) -> dict[int, Glance]:
         """Those of many memories that are a tenant's of ours. Raises DamagedRow."""
         self.spend(len(tsids))
         keys = [KEY64.pack(tsid) for tsid in sorted(tsids)]
         found = values(self.snapshot, tables.MEMORIES, keys, lambda done, of: self.asking.check())
-        read = ((KEY64.unpack(key)[0], row_in(value)) for key, value in found)
+        read = [(int.from_bytes(key, "big"), glance_in(value)) for key, value in found]
         return {tsid: row for tsid, row in read if row.tenant in self.tenants}
 
     def spend(self, looks: int = 1) -> None:
@@ -131,7 +141,7 @@ class Reading:
     def looking(self) -> Iterator[Look]:
         """For the edges that reach many memories of ours, one after the other, with one cursor. Not counted."""
         with self.snapshot.cursor(tables.EDGES_IN) as cursor:
-            yield partial(edges.reaching, cursor)
+            yield edges.Reaching(cursor)
 
     def record(self, seq: int) -> Record:
         """Record `seq`. Raises DamagedRecord, also when it is not there."""
@@ -140,7 +150,17 @@ class Reading:
             raise DamagedRecord(seq, "missing")
         return record
 
-    def genesis(self, row: MemoryRow) -> tuple[Record, events.MemoryCreated]:
+    def noted_record(self, seq: int, about: int | None = None) -> Record | None:
+        """Record `seq`, about that memory of ours if one is named; None when it can't be read, which is a finding then.
+        Raises DamagedRow when it is not about that memory."""
+        self.spend()
+        try:
+            return self.record(seq) if about is None else self.record_about(seq, about)
+        except DamagedRecord:
+            self.note_damage(seq, "what it says")
+            return None
+
+    def genesis(self, row: MemoryRow | Glance) -> tuple[Record, events.MemoryCreated]:
         """The record that created a memory."""
         record = self.record(row.seq)
         event = record.event
@@ -153,10 +173,23 @@ class Reading:
         found = edges.outgoing(self.state, tsid)
         return [(kind, other) for edge_type, kind, other in found if edge_type == EdgeType.EVIDENCE]
 
+    def external_support(self, tsid: int, row: MemoryRow) -> list[int]:
+        """The numbers of the records that brought support of one of ours from outside the store since."""
+        return edges.external_support(self.state, tsid)
+
     def seqs_about(self, tsid: int, row: MemoryRow) -> list[int]:
         """The numbers of the records about a memory of ours: the one that created it, and all that touched it since."""
-        touching = self.state.prefix(tables.TOUCHES, KEY64.pack(tsid))
+        touching = self.state.entries(tables.TOUCHES, KEY64.pack(tsid))
         return [row.seq, *(int(KEY64_64.unpack(key)[1]) for key, _ in touching)]
+
+    def record_about(self, seq: int, tsid: int) -> Record:
+        """Record `seq`, which the index says is about a memory of ours. Raises DamagedRow when it is another's or about
+        something else: the index is wrong then, and nothing of that record may be told. Raises DamagedRecord.
+        """
+        record = self.record(seq)
+        if record.tenant not in self.tenants or not mentions(record.event, tsid):
+            raise DamagedRow(tables.TOUCHES)
+        return record
 
     def cursors(self, query: str) -> Cursors:
         """Those of one query of ours, `query` in one spelling."""
@@ -191,11 +224,7 @@ class Reading:
         return number if number is not None and self.session(number) is not None else None
 
     def producer(self, number: int) -> names.ProducerRow | None:
-        if not number:
-            return None
-        key = KEY32.pack(number)
-        value = self.state.get(tables.PRODUCERS, key)
-        return None if value is None else names.unpack_producer(key, value)
+        return names.producer_of(self.state, number)
 
 
 @contextmanager
@@ -211,9 +240,9 @@ def reading(
 ) -> Iterator[Reading]:
     """Open one question's view."""
     with projections.snapshot() as snapshot, store.env.read() as journal_txn:
-        state = State(snapshot, projections.counters, snapshot.head)
+        state = Unchanged(snapshot, projections.counters, snapshot.head)
         yield Reading(store, state, journal_txn, known, tenant_names, now_ms, content, budget, asking, snapshot)
 
 
-def is_purged(row: MemoryRow) -> bool:
+def is_purged(row: MemoryRow | Glance) -> bool:
     return row.has(Mark.PURGED)

@@ -7,8 +7,8 @@ but what it answers.
 
 `total` counts all that match, once (of whole tenants it is known): a cursor carries it, with how many of them were
 given. Records never change, so it stays true; what is written after the first page is on no page. The records of a
-session are those that name it: opened, reopened, touched, closed, the memories written into it, and what later passes
-and marks say of it.
+session are those that name it: opened, reopened, touched, closed, the memories written into it, what passes say of it,
+and all that was done to one of its memories (the index of what touched them leads there).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from journal.errors import DamagedRecord
 from journal.events import SessionClosed, SessionOpened, SessionReopened, SessionTouched
 from journal.frames import TAG_OF_WORD, TYPE_OF_TAG, Frame, FrameMaker, Level, Outline, Row, encode_frame, rows_between
 from journal.record import decode_value
-from projections import blocks, rows, sessions, usage
+from projections import blocks, sessions, tables, usage
+from projections.known_at import mentions
 from projections.rows import DamagedRow
 from projections.state import State
 
@@ -81,7 +82,9 @@ class _Query(NamedTuple):
 
 class _Place(NamedTuple):
     """Where to look, within the first and the last record asked for. `seqs`: there only, ascending. `blocks`: in
-    these only. `session`: the number of the one whose records are wanted, `members` those that created its memories.
+    these only. `session`: the number of the one whose records are wanted, `members` those that created its memories,
+    `memories` those memories, `touching` the records that may be about one of them.
+    `about`: the memory that all records at `seqs` are about, 0 for none.
     """
 
     first: int
@@ -90,6 +93,9 @@ class _Place(NamedTuple):
     blocks: frozenset[int] | None
     session: int | None
     members: frozenset[int]
+    about: int
+    memories: frozenset[int] = frozenset()
+    touching: frozenset[int] = frozenset()
 
     def is_whole(self) -> bool:
         """Whether every record between the first and the last is meant."""
@@ -226,18 +232,37 @@ class _Search:
             with self._log.env.read() as txn:
                 for row in rows_between(self._log, txn, first, last):
                     outline = row.outline()
+                    self._check_is_about(row, outline)
                     if self._query.admits(outline) and self._is_of_session(row, outline):
                         yield txn, row
+
+    def _check_is_about(self, row: Row, outline: Outline) -> None:
+        """Raises DamagedRow when the index of what touched a memory leads to a record that is not about it."""
+        about, tenants = self._place.about, self._query.tenants
+        if not about:
+            return
+        is_foreign = tenants is not None and outline.tenant not in tenants
+        if is_foreign or not mentions(decode_value(row.seq, row.value).event, about):
+            raise DamagedRow(tables.TOUCHES)
 
     def _is_of_session(self, row: Row, outline: Outline) -> bool:
         number = self._place.session
         if number is None or row.seq in self._place.members:
             return True
-        if outline.tag == _CREATED or outline.tag not in _NAMES_SESSIONS:
+        if outline.tag == _CREATED or (outline.tag not in _NAMES_SESSIONS and row.seq not in self._place.touching):
             return False
         event: Any = decode_value(row.seq, row.value).event
+        if row.seq in self._place.touching and not self._place.memories.isdisjoint(_done_to(event)):
+            return True
         named = event.number if isinstance(event, _SESSION_EVENTS) else getattr(event, "session", None)
         return number == named or number in getattr(event, "sessions", ())
+
+
+def _done_to(event: Any) -> Iterator[int]:
+    """The memories that an event is about; not those that it moves beside."""
+    ends = (getattr(event, name, None) for name in ("memory", "source", "target", "predecessor"))
+    yield from (end[1] for end in ends if end is not None)
+    yield from (ref[1] for ref in getattr(event, "memories", ()) if isinstance(ref, tuple))
 
 
 def _asked(params: Any) -> tuple[Any, ...]:
@@ -260,7 +285,8 @@ def _query(params: Any, tenants: frozenset[int] | None) -> _Query:
 def _place(view: Reading, params: Any, head_seq: int) -> _Place:
     """Where to look. Raises Refused for a memory or a session that is not ours."""
     seqs = number = None
-    members: frozenset[int] = frozenset()
+    about = 0
+    members = memories = touching = frozenset[int]()
     first = 1 if params.from_seq is UNSET else max(1, params.from_seq)
     if params.memory is not UNSET:
         kind, tsid = parse_memory("memory", params.memory)
@@ -268,14 +294,18 @@ def _place(view: Reading, params: Any, head_seq: int) -> _Place:
         if row is None:
             raise Refused(Reason.NOT_FOUND, "no such memory", parameter="memory")
         seqs = tuple(sorted(set(view.seqs_about(tsid, row))))
+        about = tsid
     if params.session is not UNSET:
         number = view.session_number(parse_session("session", params.session))
         if number is None:
             raise Refused(Reason.NOT_FOUND, "no such session", parameter="session")
-        found = (view.memory(tsid) for tsid in _members(view, number))
-        members = frozenset(row.seq for row in found if row is not None)
+        found = [(tsid, row) for tsid in _members(view, number) if (row := view.memory(tsid)) is not None]
+        members = frozenset([row.seq for _, row in found])
+        memories = frozenset([tsid for tsid, _ in found])
+        touching = frozenset([seq for tsid, row in found for seq in view.seqs_about(tsid, row)]) - members
         first = max(first, _opened_seq(view, number))
-    return _Place(first, head_seq, seqs, None if seqs is not None else _blocks(view, params), number, members)
+    within = None if seqs is not None else _blocks(view, params)
+    return _Place(first, head_seq, seqs, within, number, members, about, memories, touching)
 
 
 def _opened_seq(view: Reading, number: int) -> int:
@@ -298,7 +328,7 @@ def _blocks(view: Reading, params: Any) -> frozenset[int] | None:
         found = _blocks_of_time(view, params)
     if isinstance(params.actor, int):
         prefix = blocks.KEY.pack(blocks.ACTOR, params.actor, 0)[:-4]
-        mine = frozenset(blocks.KEY.unpack(key)[2] for key, _ in view.state.prefix("blocks", prefix))
+        mine = frozenset(blocks.KEY.unpack(key)[2] for key, _ in view.state.entries(tables.BLOCKS, prefix))
         found = mine if found is None else found & mine
     return found
 
@@ -307,8 +337,8 @@ def _blocks_of_time(view: Reading, params: Any) -> frozenset[int]:
     since = None if params.since is UNSET else parse_time("since", params.since)[0]
     until = None if params.until is UNSET else parse_time("until", params.until)[0]
     found = set()
-    for key, value in view.state.prefix("blocks", blocks.KEY.pack(blocks.TIME, 0, 0)[:-4]):
-        least, greatest = blocks.BOUNDS.unpack(rows.open_row("blocks", key, value))
+    for key, payload in view.state.entries(tables.BLOCKS, blocks.KEY.pack(blocks.TIME, 0, 0)[:-4]):
+        least, greatest = blocks.BOUNDS.unpack(payload)
         if (since is None or greatest >= since) and (until is None or least < until):
             found.add(blocks.KEY.unpack(key)[2])
     return frozenset(found)

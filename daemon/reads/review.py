@@ -18,23 +18,20 @@ import numpy.typing as npt
 from daemon import limits
 from daemon.prepare import UNSET
 from daemon.reads.cursors import Cursors
+from daemon.reads.grounds import Grounds, grounds_of_all
 from daemon.reads.reading import Reading
 from daemon.reads.review_items import Place, shown
 from daemon.reads.selecting import segments
 from daemon.wire import review_results as r
 from journal.codes import EdgeType, Status
 from projections import flags
-from projections.columns import codes_table, statuses
-from projections.kinds import KINDS
+from projections.columns import statuses
 from projections.lineage_scan import EdgeColumns, Mask, edges_of, effective_confidences, may_be_below, rows_of
 from projections.rows import FLAG_PURGED, FLAG_TOMBSTONE
 
 PAGE_BYTES = limits.LINE_BYTES - 65_536
-_DERIVED, _CONTRADICTS = int(EdgeType.DERIVED_FROM), int(EdgeType.CONTRADICTS)
-_REVISIONS = codes_table((EdgeType.SUPERSEDES, EdgeType.UPDATES))
-_NEEDS_SOURCES = codes_table(int(kind) for kind, rule in KINDS.items() if rule.sources)
+_CONTRADICTS = int(EdgeType.CONTRADICTS)
 _SUPERSEDED, _FORGOTTEN = 0x01, 0x08  # of a header row's marks
-_NO_SOURCES, _GROUNDED, _UNGROUNDED = 0, 1, 2
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -44,7 +41,7 @@ class Scan:
     def __init__(self, reading: Reading, threshold: float, newest: int | None) -> None:
         self.reading = reading
         self.threshold = threshold
-        names = ["tsid", "kind", "flags", "marks", "confidence"]
+        names = ["tsid", "kind", "origin", "flags", "marks", "confidence"]
         found = [segment.rows for segment in segments(reading)]
         columns = {name: np.concatenate([rows[name] for rows in found]) if found else np.zeros(0) for name in names}
         order = np.argsort(columns["tsid"], kind="stable")
@@ -52,7 +49,7 @@ class Scan:
         upto = len(tsids) if newest is None else int(np.searchsorted(tsids, np.uint64(newest), "right"))
         order = order[:upto]
         self.tsids: npt.NDArray[np.uint64] = tsids[:upto]
-        self.kinds = columns["kind"].astype(np.uint8)[order]
+        self.kinds, self._origins = (columns[name].astype(np.uint8)[order] for name in ("kind", "origin"))
         self.confidences = columns["confidence"].astype(np.float32)[order]
         self._flags, self._marks = (columns[name].astype(np.uint8)[order] for name in ("flags", "marks"))
 
@@ -84,21 +81,9 @@ class Scan:
 
     @cached_property
     def grounds(self) -> npt.NDArray[np.uint8]:
-        """Of each memory whether it stands on anything, itself or through the version it took the place of."""
-        edges = self.edges
-        gone = self.tsids[(self._marks & _FORGOTTEN != 0) | (self._flags & FLAG_PURGED != 0)]
-        derived = edges.type == _DERIVED
-        made, lost = edges.owner[derived], np.isin(edges.target[derived], gone)
-        sources = np.bincount(made, minlength=len(self.tsids))
-        living = np.bincount(made[~lost], minlength=len(self.tsids))
-        found = np.where(sources == 0, _NO_SOURCES, np.where(living == 0, _UNGROUNDED, _GROUNDED)).astype(np.uint8)
-        revises = _REVISIONS[edges.type]
-        places, known = self.places(edges.target[revises])
-        # in id order: a version is newer than the one that it took the place of
-        for made_at, before, there in zip(edges.owner[revises].tolist(), places.tolist(), known.tolist(), strict=True):
-            if found[made_at] == _NO_SOURCES and there:
-                found[made_at] = found[before]
-        return found
+        """Of each memory its `Grounds`."""
+        gone = (self._marks & _FORGOTTEN != 0) | (self._flags & FLAG_PURGED != 0)
+        return grounds_of_all(self.tsids, self.kinds, self._origins, gone, self.edges)
 
     def places(self, tsids: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], Mask]:
         """Where memories stand in the columns, and which of them do at all."""
@@ -122,13 +107,14 @@ def uncertain(scan: Scan) -> list[tuple[int, int]]:
 
 
 def ungrounded(scan: Scan) -> list[tuple[int, int]]:
-    """Those that stand on memories all of which are forgotten or purged."""
-    return _alone(scan.tsids[scan.alive & (scan.grounds == _UNGROUNDED)])
+    """Those that stand on memories all of which are forgotten or purged. Of a line of versions the newest only: nothing
+    is to be done about one that another took the place of."""
+    return _alone(scan.tsids[scan.standing & (scan.grounds == Grounds.UNGROUNDED)])
 
 
 def orphans(scan: Scan) -> list[tuple[int, int]]:
-    """Those whose kind must be made from something, and that stand on nothing."""
-    return _alone(scan.tsids[scan.alive & _NEEDS_SOURCES[scan.kinds] & (scan.grounds == _NO_SOURCES)])
+    """Those whose kind must be made from something, and that stand on nothing; what was seeded need not."""
+    return _alone(scan.tsids[scan.standing & (scan.grounds == Grounds.ORPHAN)])
 
 
 def flagged(scan: Scan) -> list[tuple[int, int]]:

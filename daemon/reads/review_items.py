@@ -9,13 +9,11 @@ from daemon.reads.reading import Reading
 from daemon.wire import review_results as r
 from daemon.wire.times import format_ms
 from journal import events
-from journal.codes import EdgeType, Kind, Mark
-from journal.errors import DamagedRecord
-from journal.record import Record
+from journal.codes import EdgeType, Mark
 from journal.tsid import memory_ref
-from projections import edges, flags
-from projections.kinds import effective_confidence
-from projections.rows import NO_TIME, MemoryRow
+from projections import edges, flags, tables
+from projections.kinds import believed_since, confidence_now
+from projections.rows import DamagedRow, MemoryRow
 
 
 class Place(NamedTuple):
@@ -49,21 +47,32 @@ def shown(reading: Reading, word: str, place: Place) -> r.ReviewItem:
 def _row(reading: Reading, tsid: int) -> MemoryRow:
     row = reading.memory(tsid)
     if row is None:
-        raise LookupError(f"memory {tsid} has a header row and no row")
+        raise DamagedRow(tables.MEMORIES)  # it has a header row, or an edge leads to it
     return row
 
 
 def _uncertain(reading: Reading, place: Place, row: MemoryRow) -> Told:
-    since = row.at_ms if row.verified_at == NO_TIME else row.verified_at
-    effective = effective_confidence(Kind(row.kind), row.confidence, row.has(Mark.PROTECTED), since, reading.now_ms)
-    return Told("believed_too_little", since, [], effective)
+    return Told("believed_too_little", believed_since(row), [], confidence_now(row, reading.now_ms))
 
 
 def _ungrounded(reading: Reading, place: Place, row: MemoryRow) -> Told:
-    """Since the last of its sources went."""
+    """Since it stood on nothing: when the last of its sources ceased to hold it."""
     sources = [(kind, tsid, _row(reading, tsid)) for _, kind, tsid in edges.grounding(reading.state, place.tsid)]
-    went = max((source.dead_at for _, _, source in sources), default=row.at_ms)
+    went = max((_went(reading, tsid, source) for _, tsid, source in sources), default=row.at_ms)
     return Told("sources_gone", went, [memory_ref(kind, tsid) for kind, tsid, _ in sources])
+
+
+def _went(reading: Reading, tsid: int, source: MemoryRow) -> int:
+    """When a source that is gone ceased to hold. What else became of it later, a purge of what was forgotten, is not
+    what made the difference; of the times it died the row keeps the last one only."""
+    marks = [mark for mark in (Mark.FORGOTTEN, Mark.PRUNED, Mark.PURGED) if source.has(mark)]
+    if len(marks) == 1:
+        return source.dead_at
+    for seq in reversed(reading.seqs_about(tsid, source)):
+        record = reading.noted_record(seq, tsid)
+        if record is not None and isinstance(record.event, events.Forgotten) and record.event.memory[1] == tsid:
+            return record.at_ms
+    return source.dead_at
 
 
 def _orphan(reading: Reading, place: Place, row: MemoryRow) -> Told:
@@ -72,19 +81,24 @@ def _orphan(reading: Reading, place: Place, row: MemoryRow) -> Told:
 
 def _flag(reading: Reading, place: Place, row: MemoryRow) -> Told:
     seq = next((seq for source, seq in flags.of_child(reading.state, place.tsid) if source == place.other), 0)
-    others = [memory_ref(_row(reading, place.other).kind, place.other)]
-    record = _record(reading, seq)
-    if record is None:
-        return Told("flagged", None, others)
-    dormant = isinstance(record.event, events.Weakened)
-    return Told("source_dormant" if dormant else "source_forgotten", record.at_ms, others)
+    source = _row(reading, place.other)
+    others = [memory_ref(source.kind, place.other)]
+    record = reading.noted_record(seq)
+    return Told(_flag_reason(source), None if record is None else record.at_ms, others)
+
+
+def _flag_reason(source: MemoryRow) -> str:
+    """By what the source is now, not by what it was when it set the flag."""
+    if source.has(Mark.PURGED):
+        return "source_purged"
+    return "source_forgotten" if source.has(Mark.FORGOTTEN) else "source_dormant"
 
 
 def _contradiction(reading: Reading, place: Place, row: MemoryRow) -> Told:
     """Since it was drawn."""
     other = _row(reading, place.other)
     ends = {(row.kind, place.tsid), (other.kind, place.other)}
-    records = (_record(reading, seq) for seq in reading.seqs_about(place.tsid, row)[1:])
+    records = (reading.noted_record(seq, place.tsid) for seq in reading.seqs_about(place.tsid, row)[1:])
     drawn = next((record.at_ms for record in records if record is not None and _draws(record.event, ends)), None)
     return Told("contradicts", drawn, [memory_ref(other.kind, place.other)])
 
@@ -95,15 +109,6 @@ def _draws(event: events.AnyEvent, ends: set[events.Ref]) -> bool:
         and event.edge_type == EdgeType.CONTRADICTS
         and {event.source, event.target} == ends
     )
-
-
-def _record(reading: Reading, seq: int) -> Record | None:
-    reading.spend()
-    try:
-        return reading.record(seq)
-    except DamagedRecord:
-        reading.note_damage(seq, "what it says")
-        return None
 
 
 _TOLD: dict[str, Callable[[Reading, Place, MemoryRow], Told]] = {

@@ -28,7 +28,7 @@ def session_list(reading: Reading, params: Any) -> r.SessionsResult:
     total = 0
     last = after
     more = False
-    for key, _ in reading.state.prefix(tables.SESSIONS, b""):
+    for key, _ in reading.state.entries(tables.SESSIONS, b""):
         number = int.from_bytes(key, "big")
         row = reading.session(number) if reading.tenants else None
         if row is None or row.owner_seq > head_seq or not _wanted(reading, row, params):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from daemon.reads.reading import Reading
 from daemon.wire import provenance_results as p
 from daemon.wire import results as r
-from daemon.wire.times import format_ms
+from daemon.wire.times import FIRST_MS, LAST_MS, format_ms
 from journal.codes import Mark, PartitionState
 from projections import partitions, passes, provenance, tables
 from projections.rows import MemoryRow, SessionRow
 from projections.state import KEY32
 
 IDLE_MS = 30 * 60_000
+_ZONES_MS = 2 * 86_400_000
 
 
 def passes_told(reading: Reading, number: int) -> list[p.PassTold]:
@@ -30,42 +32,37 @@ def passes_told(reading: Reading, number: int) -> list[p.PassTold]:
 def eligibility(reading: Reading, number: int, row: SessionRow) -> r.SleepEligibility:
     """Whether a pass would take the session now, and the first reason that speaks against it."""
     sleep = passes.sleep_of(reading.state, number)
-    why_not = _why_not(reading, number, row, sleep)
+    waiting = _waiting(reading, number, row, sleep)
+    why_not = _why_not(reading, row, sleep, waiting)
     return r.SleepEligibility(
-        eligible=why_not is None, why_not=why_not, unsettled=row.turns - sleep.promoted - sleep.noise,
-        promoted=sleep.promoted, noise=sleep.noise,
-    )  # fmt: skip
+        eligible=why_not is None, why_not=why_not, unsettled=len(waiting), promoted=sleep.promoted, noise=sleep.noise
+    )
 
 
-def _why_not(reading: Reading, number: int, row: SessionRow, sleep: passes.SleepRow) -> str | None:
+def _waiting(reading: Reading, number: int, row: SessionRow, sleep: passes.SleepRow) -> list[MemoryRow]:
+    """The living turns that no pass has settled, in order."""
+    if row.turns == sleep.promoted + sleep.noise:
+        return []
+    found = (reading.memory(tsid) for _, tsid in passes.unsettled_turns(reading.state, number))
+    return [turn for turn in found if turn is not None and not turn.dead]
+
+
+def _why_not(reading: Reading, row: SessionRow, sleep: passes.SleepRow, waiting: list[MemoryRow]) -> str | None:
     if not row.turns:
         return "no_turns"
     if sleep.parked:
         return "parked"
-    if row.turns == sleep.promoted + sleep.noise:
+    if not waiting:
         return "settled"
     if not row.closed and reading.now_ms - row.last_at < IDLE_MS:
         return "session_open"
-    return _why_no_turn(reading, number)
-
-
-def _why_no_turn(reading: Reading, number: int) -> str | None:
-    """None when one of the turns that wait may be taken; else why the last of them may not."""
-    why: str | None = "settled"
     accepting: dict[int, bool] = {}
-    for _, tsid in passes.unsettled_turns(reading.state, number):
-        row = reading.memory(tsid)
-        if row is None:
-            continue
-        why = _why_not_this(reading, row, accepting)
-        if why is None:
-            return None
-    return why
+    reasons = [_why_not_this(reading, turn, accepting) for turn in waiting]
+    return None if None in reasons else reasons[-1]
 
 
 def _why_not_this(reading: Reading, row: MemoryRow, accepting: dict[int, bool]) -> str | None:
-    if row.dead:
-        return "settled"
+    """Why this one may not be taken."""
     for mark in (Mark.HELD, Mark.QUARANTINED):
         if row.has(mark):
             return mark.wire
@@ -85,7 +82,7 @@ def _accepts(reading: Reading, number: int) -> bool:
 
 
 def _local_day(at_ms: int, zone: str | None) -> int:
-    from datetime import UTC, date, datetime, timedelta
-
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
+    """The local date, as days since 1970-01-01; a clock that is beyond what dates can say stands at their end."""
+    said_ms = min(max(at_ms, FIRST_MS + _ZONES_MS), LAST_MS - _ZONES_MS)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=said_ms)
     return (moment.astimezone(ZoneInfo(zone or "UTC")).date() - date(1970, 1, 1)).days

@@ -12,6 +12,9 @@ from daemon import limits
 from daemon.refusal import Refused
 from daemon.wire import params as p
 
+Explain = Callable[[str, type[msgspec.Struct]], Refused]
+"""What msgspec found in parameters of a type → the refusal."""
+
 
 class _Apart(p.WriteParams, frozen=True, kw_only=True):
     """`remember_many` with its items unread."""
@@ -24,7 +27,7 @@ _APART = msgspec.json.Decoder(_Apart)
 _ITEM = msgspec.json.Decoder(p.RememberItem)
 
 
-def decode_apart(raw: msgspec.Raw, explain: Callable[[str], Refused]) -> p.RememberManyParams | None:
+def decode_apart(raw: msgspec.Raw, explain: Explain) -> p.RememberManyParams | None:
     """The batch with the refusal of an item in its place; None when it is atomic, or malformed as a whole."""
     try:
         batch = _APART.decode(raw)
@@ -37,7 +40,7 @@ def decode_apart(raw: msgspec.Raw, explain: Callable[[str], Refused]) -> p.Remem
         try:
             items.append(_ITEM.decode(item))
         except msgspec.ValidationError as error:
-            refused = explain(str(error))
+            refused = explain(str(error), p.RememberItem)
             refused.data["index"] = index
             items.append(refused)
     return p.RememberManyParams(

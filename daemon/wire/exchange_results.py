@@ -47,10 +47,13 @@ class NumberChange(Result, kw_only=True):
 
 
 class HistoryResult(Result, kw_only=True):
+    """`truncated`: there are more revisions than are told."""
+
     revisions: list[Revision]
     events: list[HistoryEvent]
     confidence: list[NumberChange]
     strength: list[NumberChange]
+    truncated: bool = False
 
 
 class FramePart(Result, kw_only=True):

@@ -37,7 +37,8 @@ class ProvenanceRow(Result, kw_only=True):
 
 
 class ExplainResult(Result, kw_only=True):
-    """`how`: written, consolidated, imported or seeded."""
+    """`how`: written, consolidated, imported or seeded. `grounds` are what it stands on: its `sources` within the
+    store, or, when it has none, those of the version before it. `row` is the first of `rows`."""
 
     id: str
     how: str
@@ -51,11 +52,19 @@ class ExplainResult(Result, kw_only=True):
     evidence: list[SourceTold]
     quoted_from: list[str]
     row: ProvenanceRow | None
+    rows: list[ProvenanceRow]
+    grounds: list[str]
+    predecessor: str | None
+    disposition: str | None
+    source: SourceTold | None
 
 
 class SessionProvenanceResult(Result, kw_only=True):
+    """`client_notes`: how many notes clients made of it, told or not."""
+
     derived: list[ProvenanceRow]
     truncated: bool
+    client_notes: int
 
 
 class PassTold(Result, kw_only=True):

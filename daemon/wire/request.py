@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union
 
 import msgspec
 from msgspec import Meta
@@ -19,7 +19,7 @@ from msgspec import Meta
 from daemon import limits
 from daemon.refusal import Reason, Refused
 from daemon.wire import params as p
-from daemon.wire import vocabulary as words
+from daemon.wire.allowed import FORM_WORDS, words_at
 from daemon.wire.batch import decode_apart
 from daemon.wire.checks import check_params, index_of, invalid, parameter_of
 from daemon.wire.verbs import VERBS, Verb
@@ -33,23 +33,12 @@ _StrId = Annotated[str, Meta(max_length=limits.REQUEST_ID)]
 _PATH = re.compile(r" - at `\$(.*)`\Z", re.DOTALL)
 _FIELD = re.compile(r"(unknown|required) field `(.*)`\Z", re.DOTALL)
 _BOUND = re.compile(r"(?:length )?(?:<=|>=) (-?[0-9.]+)")
-_ALLOWED: dict[str, tuple[str, ...]] = {
-    "kind": get_args(words.KindWord),
-    "kinds": get_args(words.KindWord),
-    "origin": get_args(words.OriginWord),
-    "origins": get_args(words.OriginWord),
-    "role": get_args(words.RoleWord),
-    "status": get_args(words.StatusWord),
-    "via": get_args(words.ViaWord),
-    "state": get_args(words.TenantStateWord),
-    "direction": get_args(words.DirectionWord),
-    "types": words.EVENT_NAMES,
-    "what": words.PROJECTION_NAMES,
-    "parts": get_args(words.BackupPartWord),
-    "derived_from.kind": get_args(words.ExternalWord),
-    "evidence.kind": get_args(words.ExternalWord),
-    "source.kind": get_args(words.ExternalWord),
-}
+_MISTAKEN = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
+_TYPE_WORDS = {
+    "array": "a list", "object": "an object", "str": "a text", "int": "an integer", "float": "a number",
+    "bool": "true or false", "null": "null",
+}  # fmt: skip
+"""What msgspec calls a type of JSON, as the reference calls it."""
 
 
 class Request(NamedTuple):
@@ -143,7 +132,7 @@ def _decode_slowly(line: bytes) -> Request:
         typed = _decode_params(verb, found.params)
         check_params(typed)
     except msgspec.ValidationError as error:
-        raise Rejected(request_id, explain(str(error)), verb.name) from None
+        raise Rejected(request_id, explain(str(error), verb.params), verb.name) from None
     except (msgspec.DecodeError, RecursionError):
         _reject(request_id, Reason.PARSE_ERROR, "the line is not JSON")
     except Refused as refused:
@@ -216,7 +205,7 @@ def _explain_malformed(line: bytes) -> NoReturn:
         request_id = msgspec.convert(request_id, _IntId | _StrId)
     except msgspec.ValidationError:
         _reject(None, Reason.INVALID_REQUEST, "a request has an id: a string or an integer", parameter="id")
-    for path, message in _unspeakable(found.get("params")):
+    for path, message in unspeakable(found.get("params")):
         raise Rejected(request_id, invalid(parameter_of(path), message, **index_of(path)))
     _reject(request_id, Reason.PARSE_ERROR, "the line is not JSON")
 
@@ -225,7 +214,7 @@ def _parse_integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
 
 
-def _unspeakable(params: Any) -> Iterator[tuple[str, str]]:
+def unspeakable(params: Any) -> Iterator[tuple[str, str]]:
     """Where a lone surrogate, NaN or an infinity stands, in the order of the line. Nesting costs no stack."""
     waiting: list[tuple[Trail, Any]] = [(None, params)]
     while waiting:
@@ -252,8 +241,8 @@ def _path(trail: Trail) -> str:
     return "".join(reversed(steps))
 
 
-def explain(message: str) -> Refused:
-    """What msgspec found, as a refusal."""
+def explain(message: str, params: type[msgspec.Struct]) -> Refused:
+    """What msgspec found in parameters of this type, as a refusal."""
     at = _PATH.search(message)
     path = at[1] if at else ""
     what = message[: at.start()] if at else message
@@ -266,6 +255,9 @@ def explain(message: str) -> Refused:
     bound = _BOUND.search(what)
     if bound:
         return _out_of_bounds(parameter, what, float(bound[1]), where)
+    if what.startswith("Invalid enum value"):
+        allowed = list(words_at(params, path))
+        return invalid(parameter, "the value is none of the allowed ones", allowed=allowed, **where)
     return _unfit(parameter, what, where)
 
 
@@ -280,16 +272,17 @@ def _out_of_bounds(parameter: str, what: str, bound: float, where: dict[str, int
 
 
 def _unfit(parameter: str, what: str, where: dict[str, int]) -> Refused:
-    name = parameter.rpartition(".")[2]
-    if what.startswith("Invalid enum value"):
-        allowed = _ALLOWED.get(parameter, _ALLOWED.get(name))
-        more = {"allowed": list(allowed)} if allowed else {}
-        return invalid(parameter, "the value is none of the allowed ones", **more, **where)
     if "matching regex" in what:
-        return invalid(parameter, "the value is not of its form", **where)
-    if what.startswith("Expected"):
-        return invalid(parameter, what.replace("`", ""), **where)
+        form = FORM_WORDS.get(parameter) or FORM_WORDS.get(parameter.rpartition(".")[2])
+        return invalid(parameter, "the value is not of its form" + (f": {form}" if form else ""), **where)
+    if mistaken := _MISTAKEN.match(what):
+        wanted, got = (" or ".join(map(_type_word, each.split(" | "))) for each in mistaken.groups())
+        return invalid(parameter, f"it should be {wanted}, and is {got}", **where)
     return invalid(parameter, "the value is out of range or of the wrong type", **where)
+
+
+def _type_word(name: str) -> str:
+    return _TYPE_WORDS.get(name, "another value")
 
 
 def _reject(request_id: RequestId | None, reason: Reason, message: str, **data: Any) -> NoReturn:

@@ -152,12 +152,12 @@ class CompactMemory(Result, kw_only=True):
 
 
 class PurgedMemory(Result, kw_only=True):
-    """What is left of a purged memory."""
+    """What is left of a purged memory. `purged_at` null: its key was destroyed, and no record says so."""
 
     id: str
     kind: str
     status: str
-    purged_at: str
+    purged_at: str | None
     subtype: str | None
     origin: str
     at: str

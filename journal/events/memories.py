@@ -133,6 +133,9 @@ class Purged(Event, frozen=True, tag=19):
 
 
 class Verified(Event, frozen=True, tag=20):
+    """`cleared` are flags that this memory had set on others. `boost_cleared`: (source, child) of the flags of sources
+    that came back above dormant by it."""
+
     memory: Ref
     old_confidence: float
     new_confidence: float
@@ -144,6 +147,7 @@ class Verified(Event, frozen=True, tag=20):
     externals: tuple[External, ...] = ()
     parts: tuple[SealedPart, ...] = ()
     cleared: tuple[Ref, ...] = ()
+    boost_cleared: tuple[tuple[Ref, Ref], ...] = ()
 
 
 class Reinforced(Event, frozen=True, tag=21):

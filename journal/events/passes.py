@@ -31,9 +31,10 @@ class Unparked(Event, frozen=True, tag=42):
 
 
 class TurnsReopened(Event, frozen=True, tag=43):
-    """Settled turns wait for a new pass again. `cohort` 0: because their session got new turns."""
+    """Settled turns wait for a new pass again. `cause` is a `ReopenCause`; `cohort` and `cycle` are 0 where none is."""
 
     session: int
     turns: tuple[int, ...]
     cohort: int = 0
     cycle: int = 0
+    cause: int = 0

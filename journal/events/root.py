@@ -50,13 +50,16 @@ class Change(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class TurnScore(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """What a pass measured of one turn when it settled it. `distance` feeds the tenant's running mean."""
+    """What a pass measured of one turn when it settled it. `distance` feeds the tenant's running mean. The last two are
+    what stood before, so that it can be given back."""
 
     id: int
     distance: float | None
     surprise: float | None
     importance: float
     pinned: bool = False
+    old_importance: float | None = None
+    was_pinned: bool = False
 
 
 class RegionRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):

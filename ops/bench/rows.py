@@ -63,6 +63,7 @@ class Bench:
         self.sizes = sizes
         self.daemon = Daemon(directory)
         self.known: list[str] = []
+        self.notes: list[str] = []
         self.values: dict[str, list[float]] = {}
         self.memories = 0
         self._next = 0
@@ -85,6 +86,7 @@ class Bench:
             items = [payload.full(n, f"prefill-{n}", self.known) for n in numbers]
             result = asker.ask(payload.request(0, "remember_many", {"items": items}))
             self.known += [ref for item in result["results"] if (ref := item["id"]).startswith("raw:")]
+            self.notes += [ref for item in result["results"] if (ref := item["id"]).startswith("note:")]
             self.memories += PREFILL_BATCH
         asker.close()
 
@@ -169,14 +171,13 @@ class Bench:
         asker.close()
 
     def read_round(self, name: str, last: str, per_second: int | None, in_flight: int, clients: int) -> None:
-        """`get` and `trace` with one in flight, while writers run in a process of their own."""
+        """`get`, `trace` and `explain` with one in flight, while writers run in a process of their own."""
+        reads = self.sizes.reads
         with _Beside(self, per_second, clients, in_flight) as beside:
-            step = max(1, len(self.known) // self.sizes.reads)
-            wanted = self.known[::step][: self.sizes.reads]
-            gets = [payload.request(i, "get", {"ids": [ref]}) for i, ref in enumerate(wanted)]
-            fields = {"id": last, "depth": TRACE_DEPTH}
-            traces = [payload.request(i, "trace", fields) for i in range(self.sizes.reads)]
-            for verb, requests in (("get", gets), ("trace", traces)):
+            gets = [payload.request(i, "get", {"ids": [ref]}) for i, ref in enumerate(_spread(self.known, reads))]
+            traces = [payload.request(i, "trace", {"id": last, "depth": TRACE_DEPTH}) for i in range(reads)]
+            explains = [payload.request(i, "explain", {"id": ref}) for i, ref in enumerate(_spread(self.notes, reads))]
+            for verb, requests in (("get", gets), ("trace", traces), ("explain", explains)):
                 measured = closed_loop(self.daemon.socket, requests, 1, 1)
                 self.add(f"{name} {verb} p50", measured.quantile_ms(0.5))
                 self.add(f"{name} {verb} p99", measured.quantile_ms(0.99))
@@ -207,6 +208,11 @@ class Bench:
         projections.close(clean=False)
         store.close(clean=False)
         return folded / seconds
+
+
+def _spread(refs: Sequence[str], many: int) -> Sequence[str]:
+    """Up to `many` of them, from all over the store."""
+    return refs[:: max(1, len(refs) // many)][:many]
 
 
 class _Beside:

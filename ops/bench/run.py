@@ -78,7 +78,7 @@ def judge(values: Values) -> list[Row]:
     row("W3", "full, 1 × 1, p99", "ms", "W3 p99", 3.0, True)
     row("W4", "remember_many, 1000 small", "memories/s", "W4", 20_000)
     for name, median_ms, tail_ms in (("R1", 0.4, 1.2), ("R2", None, 10.0)):
-        for verb in ("get", "trace"):
+        for verb in ("get", "trace", "explain"):
             said = "trace (20 deep)" if verb == "trace" else verb
             row(name, f"{said} p50", "ms", f"{name} {verb} p50", median_ms, True)
             row(name, f"{said} p99", "ms", f"{name} {verb} p99", tail_ms, True)

@@ -13,6 +13,8 @@ PARAMETER_WORDS = {
     "atomic": "all or nothing; if false, a refused item stands in `results` as an error and the others are written",
     "ids": "references of memories",
     "include": "what to answer besides; `provenance` is refused by this version",
+    "SessionParams.include": "what to answer besides: its `turns`, the `passes` of sleep over it, and `derived`: the "
+    "memories that carry the session and are no turns",
     "as_known_at": "as they were known then: by all that was written up to the last record of that time",
     "limit": "how many at most",
     "cursor": "the `next_cursor` of the page before, with the same question",
@@ -120,7 +122,8 @@ PARAMETER_WORDS = {
     "PlaceIn.at": "when; not looked at",
     "request": "the id of the request, of this connection",
     "what": "which projection; `all`: every one",
-    "include_clients": "also the notes that clients made of it",
+    "include_clients": "also the notes that clients made of it: those that carry the session, and those made from its "
+    "turns",
     "ReviewParams.what": "any of these; default all",
     "threshold": "`uncertain` are those believed less",
     "dir": "absolute, on the daemon's host, outside the state directory: absent, empty, or a backup of this store",
@@ -146,10 +149,14 @@ VERB_WORDS = {
     "session_open": "Opens a session, or finds the one with this agent and key.",
     "session_close": "Closes a session. What is written to it later is kept without it.",
     "sessions": "Gives the sessions, oldest first, page by page.",
-    "session": "Gives one session, with its turns or what else is in it when that is asked for.",
+    "session": "Gives one session, with its turns or what else is in it when that is asked for. `derived` are the "
+    "memories that carry the session, with their beginnings; what was made of which turns, by which pass, is asked "
+    "with `session_provenance`.",
     "trace": "Walks from a memory to what it was made from, or to what was made from it.",
     "explain": "Tells how a memory came to be: when, by whom, from what, and its row in the provenance region.",
-    "session_provenance": "Gives what came out of a session.",
+    "session_provenance": "Gives what came out of a session. Rows without texts: what passes of sleep made of its "
+    "turns, with pass, fact and turns; with `include_clients` also the notes that clients made of them. The memories "
+    "that carry the session are told by `session` with `include` `derived`.",
     "review": "Gives what somebody should look at, of living memories, page by page.",
     "lifecycle": "Changes a tenant's state or enforcement; without either it only tells them.",
     "audit": "Checks the journal and its keys, and with `rebuild` the projections against it.",

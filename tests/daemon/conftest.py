@@ -7,12 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemon.slept import Slept
 from tests.daemon.told import Told
 
 
 @pytest.fixture
 def told(tmp_path: Path) -> Iterator[Told]:
     opened = Told(tmp_path / "state")
+    try:
+        yield opened
+        assert opened.rebuilt_alike()
+    finally:
+        opened.close(True)
+
+
+@pytest.fixture
+def slept(tmp_path: Path) -> Iterator[Slept]:
+    opened = Slept(tmp_path / "state")
     try:
         yield opened
         assert opened.rebuilt_alike()

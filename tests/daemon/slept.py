@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from daemon.commands.passes import PassParams
+from journal.codes import Mark
 from journal.events import AnyEvent, MemoryCreated, Purged, PurgeTarget
 from journal.record import Actor, Cause, Record, encode_body
 from journal.store import open_store, purge_parts
@@ -90,17 +91,26 @@ class Slept(OpenedService):
         self._open()
 
     def purge(self, *refs: str) -> None:
-        """As a purge does it: the record, and the keys of all their parts."""
+        """As a purge does it: the record, and the keys of all their parts. A text that a living memory shares keeps its
+        key (ERASURE §6)."""
         wanted = [parse_memory_ref(ref) for ref in refs]
         tsids = {tsid for _, tsid in wanted}
-        parts = [
-            part
+        created = [
+            record.event
             for chunk in self.store.log.chunks()
             for record in chunk
-            if isinstance(record.event, MemoryCreated) and record.event.id in tsids
-            for part in record.event.parts
+            if isinstance(record.event, MemoryCreated)
         ]
-        self.append(Purged(targets=tuple(PurgeTarget(*ref) for ref in wanted), parts=tuple(parts)))
+        others = [event for event in created if event.id not in tsids and not self._is_purged(event.id)]
+        kept = {part.slot for event in others for part in event.parts}
+        parts = {
+            part.slot: part for event in created if event.id in tsids for part in event.parts if part.slot not in kept
+        }
+        self.append(Purged(targets=tuple(PurgeTarget(*ref) for ref in wanted), parts=tuple(parts.values())))
+
+    def _is_purged(self, tsid: int) -> bool:
+        row = self.state().memory(tsid)
+        return row is not None and row.has(Mark.PURGED)
 
     def rebuilt_alike(self) -> bool:
         """Whether folding from the journal gives what is there."""

@@ -301,3 +301,59 @@ def test_no_command_is_a_usage_error_that_shows_the_help(
 ) -> None:
     assert entry.main(words) == code
     assert capsys.readouterr().out.startswith("usage: noctuary [--json]")
+
+
+# --- what stands without a name ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "wanted"),
+    [
+        ("relate", ["--from", "note:1", "--to", "note:2", "--type", "extends"], ("note:1", "note:2", "extends")),
+        ("relate", ["note:1", "note:2", "--type", "extends"], ("note:1", "note:2", "extends")),
+        ("relate", ["note", "1", "extends", "--to=note:2"], ("note:1", "note:2", "extends")),
+    ],
+)
+def test_what_stands_without_a_name_may_be_named(verb: str, words: list[str], wanted: tuple[str, ...]) -> None:
+    assert arguments.parameters(verb, words) == dict(zip(("from", "to", "type"), wanted, strict=True))
+
+
+def test_each_place_of_each_verb_may_be_named() -> None:
+    for verb, places in arguments.VERBS.items():
+        names = [name.rstrip("*") for name in places.split()]
+        values = {name: "[]" if name == "items" else "note:1" for name in names}
+        words = [word for name in names for word in (f"--{name}", values[name])]
+        params = arguments.parameters(verb, [*words, *(["--kind", "raw"] if verb == "remember" else [])])
+        assert set(names) <= set(params), verb
+    assert arguments.parameters("get", ["--ids", "note:1", "--ids", "raw:2"]) == {"ids": ["note:1", "raw:2"]}
+
+
+@pytest.mark.parametrize("words", (["note:1", "a text"], ["note", "1", "a text"], ["note:1", "--text", "a text"]))
+def test_the_text_of_a_revision_may_stand_behind_its_id(words: list[str]) -> None:
+    assert arguments.parameters("revise", words) == {"id": "note:1", "text": "a text"}
+
+
+def test_a_revision_takes_no_second_text() -> None:
+    assert arguments.parameters("revise", ["note:1", "belief"]) == {"id": "note:1", "text": "belief"}
+    for words in (["note:1", "a", "b"], ["note:1", "a", "--text", "b"], ["note:1", "belief", "x"]):
+        with pytest.raises(Usage, match="too much"):
+            arguments.parameters("revise", words)
+
+
+def test_the_help_of_a_meta_name_has_the_options_of_its_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["help", "meta", "trace"], ["meta", "trace", "--help"]):
+        assert entry.main(words) == exits.OK
+        told = capsys.readouterr().out
+        assert "usage: noctuary meta" in told and "--depth" in told
+    assert entry.main(["help", "meta", "nope"]) == exits.USAGE
+
+
+def test_both_ways_to_ask_what_came_out_of_a_session_name_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    for asked, other in (("session", "session_provenance"), ("session_provenance", "include derived")):
+        assert entry.main([asked, "--help"]) == exits.OK
+        assert other in " ".join(capsys.readouterr().out.split()[4:])
+
+
+def test_a_region_of_no_tenant_is_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(["region", "show", "--tenant", "A b", "--state", "/nowhere"]) == exits.USAGE
+    assert "a-z 0-9" in capsys.readouterr().err

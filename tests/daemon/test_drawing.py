@@ -61,6 +61,7 @@ def test_mermaid_names_every_node_and_edge() -> None:
         "  n1 -->|derived_from| n3",
         "  n2 -->|updates| n3",
         "  style n0 stroke-width:3px",
+        "  style n2 fill:#eee,color:#666,stroke-dasharray:4",
     ]
 
 
@@ -70,7 +71,7 @@ def test_dot_names_every_node_and_edge() -> None:
         "  node [shape=box];",
         r'  n0 [label="belief:1\n80% derived active", style=bold];',
         r'  n1 [label="note:2\n80% derived active"];',
-        r'  n2 [label="note:3\n80% derived forgotten"];',
+        r'  n2 [label="note:3\n80% derived forgotten", color=gray, fontcolor=gray];',
         r'  n3 [label="raw:4\n80% derived active"];',
         '  n0 -> n1 [label="derived_from"];',
         '  n0 -> n2 [label="derived_from"];',
@@ -187,3 +188,16 @@ def test_meta_names_verbs_with_their_parameters() -> None:
         assert entry.request("meta", ["trace", *spelling, "--depth", "3"]) == (
             "trace", {"id": "raw:1", "direction": "sources", "depth": 3},
         )  # fmt: skip
+
+
+def test_what_no_longer_holds_is_set_off_and_what_lives_outside_is_not() -> None:
+    outside = node("url:https://x", 1, origin=None, confidence=None)
+    told = result([node("note:1", 0), {**outside, "status": "live"}], [edge("note:1", outside["ref"])])
+    gone = result([node("note:1", 0), {**outside, "status": "unavailable"}], [edge("note:1", outside["ref"])])
+    for drawn, mark in ((draw_svg.svg, 'class="d"'), (draw_text.dot, " color=gray,"), (draw_text.mermaid, "fill:#eee")):
+        assert mark not in drawn(told) and drawn(gone).count(mark) == 1
+
+
+def test_a_revision_says_on_its_line_which_it_is() -> None:
+    drawn = draw_svg.svg(DIAMOND)
+    assert drawn.count(">updates</text>") == 1 and ">derived_from</text>" not in drawn

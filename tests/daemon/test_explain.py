@@ -100,8 +100,31 @@ def test_a_procedure_has_a_row_per_semantic_source(slept: Slept) -> None:
     assert (row["source"], row["session"], row["pass"], row["turn_count"], row["first_seq"]) == (
         notes[1], None, None, 0, None,
     )  # fmt: skip
+    told = slept.explain(both)
+    assert [each["source"] for each in told["rows"]] == [notes[1], notes[0]] and told["rows"][0] == told["row"]
     assert slept.explain(remember(slept, kind="procedure", derived_from=[episode]))["row"] is None
     assert both not in [each["id"] for each in slept.rows(include_clients=True)]
+
+
+def test_a_revision_is_explained_by_what_it_revises_and_what_it_stands_on(slept: Slept) -> None:
+    turns = slept.turns(2)
+    (note,) = slept.commit([fact(*turns)])["notes"]
+    before = slept.explain(note)
+    assert (before["predecessor"], before["disposition"], before["grounds"]) == (None, None, turns)
+    second = slept.write("revise", {"id": note, "text": "n2", "origin": "derived"})["id"]
+    third = slept.write("revise", {"id": second, "text": "n3", "origin": "derived", "disposition": "updates"})["id"]
+    told = [slept.explain(ref) for ref in (second, third)]
+    assert [each["sources"] for each in told] == [[], []], "it was made from nothing itself"
+    assert [each["grounds"] for each in told] == [turns, turns]
+    assert [(each["predecessor"], each["disposition"]) for each in told] == [(note, "supersedes"), (second, "updates")]
+    assert [each["rows"] for each in told] == [[], []] and before["rows"] == [before["row"]]
+
+
+def test_where_its_writer_has_it_from_is_told(slept: Slept) -> None:
+    turn = slept.turn("t", source=URL)
+    source = slept.explain(turn)["source"]
+    assert (source["ref"], source["state"]) == (f"url:{URL['id']}", "live")
+    assert slept.explain(slept.turn("u"))["source"] is None
 
 
 def test_a_procedure_made_in_the_command_of_its_source_has_its_row_too(slept: Slept) -> None:
@@ -237,9 +260,28 @@ def test_clients_notes_stand_behind_the_rows_when_asked_for(slept: Slept) -> Non
     assert slept.rows(include_clients=True)[1]["state"] == "tombstone"
 
 
+def test_what_took_the_place_of_a_note_stands_with_the_clients_notes(slept: Slept) -> None:
+    turn = slept.turn("t")
+    (note,) = slept.commit([fact(turn)])["notes"]
+    own = remember(slept, kind="note", derived_from=[turn])
+    elsewhere = remember(slept, kind="note", derived_from=[slept.turn("other", "two")])
+    later = [str(slept.write("revise", {"id": each, "text": "x", "origin": "told"})["id"]) for each in (note, own)]
+    later.append(str(slept.write("revise", {"id": later[0], "text": "y", "origin": "told"})["id"]))
+    asked = {"session": slept.ref()}
+    assert slept.read("session_provenance", asked)["client_notes"] == 4, "how many there are is told in any case"
+    assert [row["id"] for row in slept.rows()] == [note]
+    rows = slept.rows(include_clients=True)
+    assert [row["id"] for row in rows] == [note, own, *later] and elsewhere not in later
+    assert {(row["turn_count"], row["first_seq"], row["pass"]) for row in rows[1:]} == {(1, 1, None)}
+
+
 def test_a_session_without_anything_has_nothing(slept: Slept) -> None:
     slept.turn("t")
-    assert slept.read("session_provenance", {"session": slept.ref()}) == {"derived": [], "truncated": False}
+    assert slept.read("session_provenance", {"session": slept.ref()}) == {
+        "derived": [],
+        "truncated": False,
+        "client_notes": 0,
+    }
 
 
 def test_references_hold_the_kind_they_name(slept: Slept) -> None:

@@ -158,6 +158,19 @@ def _tsid(tsid: int) -> str:
     return format_tsid(tsid)
 
 
+@pytest.mark.parametrize(("of", "truncated"), [(0, True), (1, True), (2, False), (4, True)])
+def test_versions_that_are_left_out_are_told_of(
+    told: Told, monkeypatch: pytest.MonkeyPatch, of: int, truncated: bool
+) -> None:
+    monkeypatch.setattr("daemon.reads.history.MAX_REVISIONS", 2)
+    made = [told.remember(kind="raw", origin="told", text="v")]
+    for number in range(4):
+        made.append(str(told.write("revise", id=made[-1], text=f"v{number}", origin="told")["id"]))
+    found = told.history(made[of])
+    assert found["truncated"] is truncated
+    assert [each["id"] for each in found["revisions"]] == made[max(0, of - 2) : of + 3]
+
+
 def test_of_a_purged_memory_the_history_stays_and_holds_no_content(told: Told) -> None:
     source, note = _source_and_note(told)
     told.write("forget", id=note, note="a secret reason")

@@ -110,7 +110,8 @@ def test_lineage_is_written_once(told: Told) -> None:
     told.do("forget", turn)
     told.do("revise", note, text="another", origin="told")
     assert {name: told.memory(note)[name] for name in born} == born
-    assert told.memory(note)["evidence"] == [support], "brought twice, kept once"
+    tool = {"kind": "tool", "id": "t", "resolvable": True}
+    assert told.memory(note)["evidence"] == [support, tool], "brought twice, kept once"
 
 
 def test_what_was_made_of_a_memory_is_all_there_and_is_exactly_that(told: Told) -> None:

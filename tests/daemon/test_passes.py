@@ -108,7 +108,7 @@ def test_rows_are_partial_until_the_commit_that_ends_the_pass(slept: Slept) -> N
     assert slept.session(include=["passes"])["passes"][0]["partial"] is True
     slept.commit([], noise=[turns[3]])
     assert [(row["state"], row["fact_index"], row["batch_count"]) for row in slept.rows()] == [
-        ("live", 0, 2), ("live", 1, 2), ("live", 2, 3),
+        ("live", 0, 3), ("live", 1, 3), ("live", 2, 3),
     ]  # fmt: skip
     (told,) = slept.session(include=["passes"])["passes"]
     assert (told["facts"], told["turns"], told["partial"]) == (3, 4, False)
@@ -297,7 +297,7 @@ def test_a_bad_pass_is_refused_and_changes_nothing(slept: Slept) -> None:
         (lambda: slept.commit([]), Reason.PROVENANCE, {"parameter": "derived_from"}),
         (lambda: slept.commit([fact(turns[0])], noise=[turns[0]]), Reason.INVALID_INPUT, {"parameter": "noise"}),
         (lambda: slept.commit([fact(turns[0], quoted_from=[turns[1]])]), Reason.PROVENANCE, {"ids": [turns[1]]}),
-        (lambda: slept.commit([fact(turns[0], text=" \n")]), Reason.INVALID_INPUT, {"parameter": "text"}),
+        (lambda: slept.commit([fact(turns[0], text=" \n")]), Reason.INVALID_INPUT, {"parameter": "facts.text"}),
         (lambda: slept.commit([fact(turns[0])], number=2), Reason.CONFLICT, {"current": 1}),
         (lambda: slept.commit([fact(turns[0])], scores=[{"turn": turns[1], "importance": 1.0}]),
          Reason.INVALID_INPUT, {"parameter": "scores"}),

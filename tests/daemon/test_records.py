@@ -94,6 +94,11 @@ class Filled:
         store.close(True)
         self.opened._open()
 
+    def members(self, number: int) -> set[str]:
+        """The memories of a session."""
+        made = (f.event for f in self.frames if f.type == "memory_created" and f.event["session"] == number)
+        return {str(event["id"]) for event in made}
+
     def ask(self, caller: Caller = EXPORTER, **params: Any) -> Any:
         return self.opened.service.read("records", msgspec.convert(params, VERBS["records"].params), caller)
 
@@ -223,11 +228,14 @@ def test_the_records_of_a_session(filled: Filled) -> None:
 
     def names_it(frame: Frame) -> bool:
         named = frame.event.get("number") if frame.type.startswith("session_") else frame.event.get("session")
-        return bool(named == number or number in (frame.event.get("sessions") or ()))
+        ends = [frame.event[name] for name in ("memory", "source", "target") if isinstance(frame.event.get(name), str)]
+        done_to = bool(filled.members(number).intersection(ends))
+        return bool(named == number or number in (frame.event.get("sessions") or ()) or done_to)
 
     expected = [frame.seq for frame in filled.frames if names_it(frame)]
     types = {filled.frames[seq - 1].type for seq in expected}
     assert {"session_opened", "session_closed", "session_reopened", "memory_created", "keyed", "marked"} <= types
+    assert {"forgotten", "recovered"} <= types, "what is done to its memories is of it"
     assert seqs(filled.pages(session=filled.sessions[0])) == expected
     assert seqs(filled.pages(session=filled.sessions[0], limit=3)) == expected
     both = [seq for seq in expected if filled.ids[0] == filled.frames[seq - 1].event.get("id")]

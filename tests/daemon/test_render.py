@@ -82,12 +82,14 @@ def test_who_is_the_speaker_else_the_role_else_the_kind(row: dict[str, str | Non
     assert f"note:1  {who}" in render.render({"memories": [shown]}, "list")
 
 
-def test_at_is_when_it_occurred_with_the_year_of_another_year() -> None:
+def test_at_is_when_it_was_written_and_occurred_stands_beside_it_where_it_is_another_time() -> None:
     year = datetime.now(UTC).year
     row = {"id": "raw:1", "at": f"{year}-06-02T12:00:00.000Z", "text": "x"}
     old = {**row, "occurred_at": "2001-06-02T12:00:00.000Z"}
-    now, then = (render.render({"memories": [each]}, "list").split("\n")[1] for each in (row, old))
-    assert now.startswith("06-02 ") and then.startswith("2001-06-02 ")
+    now, then = (render.render({"memories": [each]}, "list").split("\n") for each in (row, old))
+    assert now[0].split()[:2] == ["AT", "ID"] and now[1].startswith("06-02 ")
+    assert then[0].split()[:3] == ["AT", "OCCURRED", "ID"], "with the year of another year"
+    assert then[1].startswith("06-02 12:00  2001-06-02 12:00  raw:1")
 
 
 def test_wide_characters_count_two_columns() -> None:

@@ -63,9 +63,12 @@ def test_a_terminal_is_filled_and_what_is_none_has_80(
 ) -> None:
     from daemon.cli.render_text import width
 
+    monkeypatch.delenv("COLUMNS", raising=False)
     assert width() == 80
     with terminal(told_columns, monkeypatch):
         assert width() == used
         monkeypatch.setenv("COLUMNS", "61")
         assert width() == 61
+    assert width() == 61, "who hands it on wants it, also of a pipe"
+    monkeypatch.setenv("COLUMNS", "no number")
     assert width() == 80

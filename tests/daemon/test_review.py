@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from daemon.refusal import Reason
 from daemon.wire.times import format_ms
 from journal.codes import Kind, Mark
-from projections.kinds import effective_confidence
+from projections.kinds import confidence_now
 from projections.lineage_scan import ROW, effective_confidences, may_be_below
-from projections.rows import NO_TIME, MemoryRow
+from projections.rows import FROM_OUTSIDE, NO_TIME, SELF_SCOPED, MemoryRow
 from tests.daemon.told import DAY_MS, START_MS, Told, reason_of
 
 
@@ -89,21 +89,27 @@ def test_protected_memories_do_not_decay_into_uncertainty(told: Told) -> None:
 
 
 ROWS = st.builds(
-    lambda kind, confidence, at_ms, verified_at, protected: MemoryRow(
+    lambda kind, confidence, at_ms, verified_at, protected, traits: MemoryRow(
         1, 1, 0, NO_TIME, verified_at, at_ms, NO_TIME, confidence, 1.0, 1.0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0,
-        protected << Mark.PROTECTED, kind, 0, 0, 0,
+        protected << Mark.PROTECTED, kind, 0, 0, 0, traits,
     ),
     st.sampled_from([int(kind) for kind in Kind]), st.floats(0, 1), st.integers(START_MS, START_MS + 9000 * DAY_MS),
     st.one_of(st.just(NO_TIME), st.integers(START_MS, START_MS + 9000 * DAY_MS)), st.integers(0, 1),
+    st.sampled_from([0, FROM_OUTSIDE, SELF_SCOPED]),
 )  # fmt: skip
 
 
+@example(
+    MemoryRow(
+        1, 1, 0, NO_TIME, NO_TIME, START_MS, NO_TIME, 0.8, 1.0, 1.0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0,
+        0, int(Kind.BELIEF), 0, 0, 0, SELF_SCOPED,
+    ), START_MS + 90 * DAY_MS, 0.5,
+)  # fmt: skip
 @given(ROWS, st.integers(START_MS, START_MS + 9000 * DAY_MS), st.floats(0, 1))
 def test_confidences_of_many_rows_are_those_of_each(row: MemoryRow, now_ms: int, threshold: float) -> None:
-    since = row.at_ms if row.verified_at == NO_TIME else row.verified_at
-    wanted = effective_confidence(Kind(row.kind), row.confidence, row.has(Mark.PROTECTED), since, now_ms)
+    wanted = confidence_now(row, now_ms)
     columns = np.array([(*row, 0)], ROW)
-    assert effective_confidences(columns, now_ms)[0] == pytest.approx(wanted, abs=1e-11)
+    assert effective_confidences(columns, now_ms)[0] == wanted
     if wanted < threshold:  # what the header rows rule out can't be below
         assert may_be_below(columns["confidence"].astype(np.float32), columns["kind"], threshold)[0]
 
@@ -136,8 +142,9 @@ def test_a_revision_is_ungrounded_with_the_sources_of_the_version_before(told: T
     third = told.do("revise", second, disposition="updates", text="third", origin="derived")["id"]
     assert ids(told, "ungrounded", "orphans") == []
     told.do("forget", turn)
-    assert ids(told, "ungrounded") == [first, second, third]
+    assert ids(told, "ungrounded") == [third], "nothing is to be done about what another took the place of"
     assert ids(told, "orphans") == []
+    assert not any(told.memory(ref)["grounded"] for ref in (first, second, third))
 
 
 def test_grounds_go_one_step_only(told: Told) -> None:
@@ -160,16 +167,18 @@ def test_orphans_are_those_whose_kind_needs_sources_and_that_have_none(told: Tol
     seeded = [
         str(told.write("remember", {"kind": kind.wire, "origin": "seeded", "text": kind.wire})["id"]) for kind in Kind
     ]
-    assert ids(told, "orphans") == seeded[1:], "a raw memory is a root"
-    revised = told.do("revise", seeded[3], text="anew", origin="seeded")["id"]
-    assert revised in ids(told, "orphans"), "it stands on what stands on nothing"
-    assert found(told, "orphans")[0]["why"] == "no_sources"
+    revised = told.do("revise", seeded[3], text="anew", origin="stated")["id"]
+    assert ids(told, "orphans") == [], "what was seeded needs none, and what revises it stands where it stood"
+    assert all(told.memory(ref)["grounded"] for ref in [*seeded, revised])
     told.raw()
     told.write("lifecycle", {"enforce": False})
     loose = str(told.write("remember", {"kind": "note", "origin": "told", "text": "from nowhere"})["id"])
     external = {"kind": "note", "origin": "observed", "text": "x", "derived_from": [{"kind": "url", "id": "https://x"}]}
     outside = str(told.write("remember", external)["id"])
-    assert ids(told, "orphans")[-2:] == [loose, outside], "what lies outside grounds nothing"
+    later = told.do("revise", loose, text="from nowhere still", origin="told")["id"]
+    assert ids(told, "orphans") == [outside, later], "what lies outside grounds nothing"
+    assert not any(told.memory(ref)["grounded"] for ref in (loose, outside, later))
+    assert found(told, "orphans")[0]["why"] == "no_sources"
 
 
 # --- flags and contradictions --------------------------------------------------------------------

@@ -99,7 +99,7 @@ def test_a_source_that_becomes_dormant_flags_its_children_once_and_not_theirs(to
     assert told.do("weaken", turn, amount=0.5)["flags_set"] == [], "1.0 to 0.5 crosses nothing"
     assert told.do("weaken", turn, amount=0.4)["flags_set"] == [note]
     assert told.do("weaken", turn, amount=0.05)["flags_set"] == [], "it is dormant already"
-    assert told.do("forget", turn)["flagged"] == [], "it has a flag from this source"
+    assert told.do("forget", turn)["flagged"] == [note], "its flag says another reason now"
     assert told.do("recover", turn)["flags_cleared"] == [note]
 
 
@@ -265,7 +265,8 @@ def test_evidence_that_is_brought_later_stands_with_the_memory(told: Told) -> No
     note, support = told.note(told.raw()), told.raw("support")
     told.do("verify", note, evidence=[support, {"kind": "url", "id": "https://example.org/x"}], note="seen")
     told.do("reinforce", note, evidence=[support])
-    assert told.memory(note)["evidence"] == [support]
+    url = {"kind": "url", "id": "https://example.org/x", "resolvable": True}
+    assert told.memory(note)["evidence"] == [support, url]
 
 
 @pytest.mark.parametrize("verb", ["verify", "reinforce", "weaken", "reaffirm", "mark", "revise", "relate"])

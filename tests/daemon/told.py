@@ -48,7 +48,7 @@ def reason_of(call: Any) -> tuple[Reason, dict[str, Any]]:
     return refused.value.reason, refused.value.data
 
 
-def remember(told: Told, kind: str, *sources: Any, **more: Any) -> str:
+def remember(told: OpenedService, kind: str, *sources: Any, **more: Any) -> str:
     """A memory of that kind made from these; its reference."""
     params = {"kind": kind, "origin": "derived", "text": f"a {kind}", "derived_from": list(sources), **more}
     return str(told.write("remember", params)["id"])

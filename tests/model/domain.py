@@ -25,7 +25,7 @@ DECAY = {
     "episode": (0.01, 30, 0.5), "note": (0.015, 30, 0.4), "belief": (0.01, 30, 0.5), "value": (0.005, 60, 0.7),
     "goal": (0.01, 30, 0.5), "relationship": (0.01, 30, 0.5), "drive": (0.005, 60, 0.6), "procedure": (0.01, 30, 0.5),
 }  # fmt: skip
-MARKS = ("superseded", "archived", "forgotten", "protected", "resolved")
+MARKS = ("superseded", "archived", "forgotten", "protected", "resolved", "consolidated")
 STATUSES = ("forgotten", "archived", "superseded")
 DAY_MS = 86_400_000
 DORMANT_BELOW = 0.2
@@ -72,6 +72,7 @@ class Memory:
     reinforcements: int = 0
     marked: set[str] = field(default_factory=set)
     evidence: list[Name] = field(default_factory=list)
+    quoted: list[Name] = field(default_factory=list)
     predecessor: Name | None = None
     superseded_by: Name | None = None
     valid_to: int | None = None
@@ -95,6 +96,27 @@ class Memory:
 
 
 @dataclass
+class Row:
+    """What a pass says of one of its notes. `turns`: their numbers; `count`: the facts of the pass up to its commit."""
+
+    note: Name
+    number: int
+    index: int
+    count: int
+    turns: list[int]
+    at: int
+
+
+@dataclass
+class PassDone:
+    """What the commits of a pass did so far."""
+
+    turns: int = 0
+    at: int = 0
+    open: bool = False
+
+
+@dataclass
 class Session:
     name: Name
     agent: str
@@ -107,6 +129,12 @@ class Session:
     turns: list[Name] = field(default_factory=list)
     others: list[Name] = field(default_factory=list)
     defaults: dict[str, Any] = field(default_factory=dict)
+    settled: dict[Name, tuple[bool, int]] = field(default_factory=dict)  # promoted, by which commit
+    commits: int = 0
+    open_pass: int = 0
+    open_since: int = 0
+    rows: list[Row] = field(default_factory=list)
+    passes: dict[int, PassDone] = field(default_factory=dict)
 
     def state(self, now_ms: int) -> str:
         if self.closed_at is not None:
@@ -178,6 +206,13 @@ def support(tenant: Tenant, memory: Memory, args: dict[str, Any]) -> None:
     memory.evidence += [name for name in found if name not in memory.evidence]
 
 
+def first_version(tenant: Tenant, name: Name) -> Memory:
+    memory = tenant.memories[name]
+    while memory.predecessor is not None:
+        memory = tenant.memories[memory.predecessor]
+    return memory
+
+
 def standing_on(tenant: Tenant, name: Name) -> list[Name]:
     """Its sources, or those of the version before when it has none itself."""
     memory = tenant.memories[name]
@@ -187,9 +222,17 @@ def standing_on(tenant: Tenant, name: Name) -> list[Name]:
 
 
 def grounded(tenant: Tenant, name: Name) -> bool:
-    """Not when it has sources and each of them is forgotten."""
+    """Not when it has sources and each of them is forgotten, nor when it needs some and has none."""
     sources = standing_on(tenant, name)
-    return not sources or any(tenant.memories[source].forgotten_at is None for source in sources)
+    if not sources:
+        return not is_orphan(tenant, name)
+    return any(tenant.memories[source].forgotten_at is None for source in sources)
+
+
+def is_orphan(tenant: Tenant, name: Name) -> bool:
+    """It needs sources and has none; what was seeded, or revises what was, needs none."""
+    first = first_version(tenant, name)
+    return bool(SOURCES[first.kind]) and first.origin != "seeded" and not standing_on(tenant, name)
 
 
 def review(tenant: Tenant, now_ms: int, threshold: float) -> dict[str, list[Any]]:
@@ -198,8 +241,12 @@ def review(tenant: Tenant, now_ms: int, threshold: float) -> dict[str, list[Any]
     standing_ones = {memory.name for memory in living if memory.superseded_by is None}
     return {
         "uncertain": [m.name for m in living if m.status == "active" and round(m.effective(now_ms), 9) < threshold],
-        "ungrounded": [m.name for m in living if not grounded(tenant, m.name)],
-        "orphans": [m.name for m in living if SOURCES[m.kind] and not standing_on(tenant, m.name)],
+        "ungrounded": [
+            m.name
+            for m in living
+            if m.superseded_by is None and standing_on(tenant, m.name) and not grounded(tenant, m.name)
+        ],
+        "orphans": [m.name for m in living if m.superseded_by is None and is_orphan(tenant, m.name)],
         "flags": [(m.name, source) for m in living for source in m.flagged_by],
         "contradictions": [
             {one, other}

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from tests.model import standing
+from tests.model import passes, standing
 from tests.model.domain import (
     CONFIDENCE,
     PROTECTED,
@@ -22,11 +22,14 @@ from tests.model.domain import (
     Name,
     Session,
     Tenant,
+    children,
     clear_children,
+    first_version,
     flag_children,
     refuse_in_maintenance,
     resolved,
     resolved_one,
+    standing_on,
     support,
     when,
 )
@@ -54,10 +57,13 @@ class Reference:
             "session_open": self._session_open,
             "session_close": self._session_close,
             "lifecycle": self._lifecycle,
+            "commit_pass": lambda tenant, args, now_ms: passes.commit_pass(tenant, args, now_ms, self._fresh),
         }
 
     def apply(self, tenant: str, verb: str, args: dict[str, Any], key: str | None, now_ms: int) -> dict[str, Any]:
         """Do a command once. Raises Declined, and then nothing has changed."""
+        if verb == "commit_pass":
+            passes.check_form(args, self._kind)
         before = self.tenants.get(tenant)
         work = Tenant() if before is None else copy.deepcopy(before)
         if key is not None and key in work.keys:
@@ -69,6 +75,9 @@ class Reference:
                 work.keys[key] = (verb, args, answer)
             self.tenants[tenant] = work
         return answer
+
+    def _kind(self, name: Name) -> str:
+        return next(tenant.memories[name].kind for tenant in self.tenants.values() if name in tenant.memories)
 
     def _fresh(self, letter: str) -> Name:
         self._numbered += 1
@@ -147,7 +156,8 @@ class Reference:
             raise Declined("conflict")
         memory.forgotten_at = now_ms
         memory.strength = 0.0
-        flagged = flag_children(tenant, memory.name)
+        flag_children(tenant, memory.name)
+        flagged = children(tenant, memory.name)
         return {"found": True, "tombstoned_at": when(now_ms), "flagged": flagged}
 
     def _recover(self, tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
@@ -191,6 +201,8 @@ class Reference:
         if old.superseded_by is not None:
             raise Declined("conflict")
         evidence = resolved(tenant, fields["evidence"]) if "evidence" in fields else list(old.evidence)
+        if args["origin"] == "stated" and "model" in first_version(tenant, old.name).producer:
+            _check_stated(tenant, args["text"], standing_on(tenant, old.name) + evidence)
         if args["origin"] != "seeded" and tenant.state == "initializing":
             tenant.state = "active"
         new = Memory(self._fresh("m"), old.kind, args["text"], args["origin"], None, [], None, None, at=now_ms)

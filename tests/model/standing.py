@@ -33,20 +33,24 @@ def verify(tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
     memory = living(tenant, args)
     support(tenant, memory, args)
     sure, strong = memory.confidence, memory.strength
-    boosted = []
+    boosted, back = [], []
     for source in (tenant.memories[name] for name in standing_on(tenant, memory.name)):
         if source.forgotten_at is None:
             new = min(1.0, round(source.strength + 0.02, 12))
             boosted.append({"id": source.name, "old": source.strength, "new": new})
+            if source.strength < DORMANT_BELOW <= new:
+                back.append(source.name)
             source.strength = new
     memory.confidence = min(1.0, round(sure + 0.1, 12))
     memory.strength = min(1.0, round(strong + 0.1, 12))
     memory.verified_at = now_ms
     memory.verifications += 1
     cleared = clear_children(tenant, memory.name) if strong < DORMANT_BELOW <= memory.strength else []
-    if memory.flagged_by:
-        memory.flagged_by.clear()
-        cleared = [*cleared, memory.name]
+    own = bool(memory.flagged_by)
+    memory.flagged_by.clear()
+    for name in back:
+        cleared += clear_children(tenant, name)
+    cleared = list(dict.fromkeys([*cleared, *([memory.name] if own else [])]))
     return {
         "confidence": {"old": sure, "new": memory.confidence},
         "strength": {"old": strong, "new": memory.strength},

@@ -11,7 +11,7 @@ from journal import events
 from journal.codes import Kind, Mark, Origin, Tier
 from journal.record import Actor, Cause, Head, Record
 from projections.fold import apply
-from projections.known_at import known_at, known_records
+from projections.known_at import Focus, folded, known_at, known_records, mentions
 from projections.rows import MemoryRow
 from projections.state import Counters, State
 from projections.store import ProjectionStore
@@ -96,3 +96,28 @@ def test_a_clock_that_was_ahead_for_a_while_hides_nothing_for_ever() -> None:
     at_100 = known_at(records, present, NOTE, 100)
     assert at_100 is not None and at_100.strength == 1.0
     assert known_at(records, present, NOTE, 99) is None
+
+
+def test_what_names_a_memory_is_all_that_is_needed_of_a_record() -> None:
+    """A list of thousands is folded as the one item that is about it, however its record names it."""
+    many = tuple((2, 5000 + number) for number in range(50))
+    crowd: list[events.AnyEvent] = [
+        events.Forgotten(memory=(0, SOURCE), strength=0.0, flagged=(*many, (2, NOTE))),
+        events.Pruned(memories=(*many, (2, NOTE)), cycle=1),
+        events.PassCommitted(
+            session=1, number=1, promoted=(*range(6000, 6050), NOTE), noise=(), last=True,
+            scores=tuple(events.TurnScore(id=tsid, distance=None, surprise=1.0, importance=tsid / 1000)
+                         for tsid in (*range(6000, 6050), NOTE)),
+        ),
+        events.Purged(targets=tuple(events.PurgeTarget(2, tsid) for tsid in (7001, 7002, NOTE)), parts=()),
+    ]  # fmt: skip
+    records = _records([_created(NOTE, Kind.NOTE, 2), *crowd], list(range(100, 105)))
+    present = MemoryRow._make((0,) * len(MemoryRow._fields))._replace(partition=2)
+    for count in range(1, len(records) + 1):
+        whole = folded(records[:count], present, NOTE)
+        assert (
+            whole is not None and folded([Focus(record).on(NOTE) for record in records[:count]], present, NOTE) == whole
+        )
+    for record in records:
+        assert Focus(record).names(NOTE) and mentions(record.event, NOTE)
+        assert not Focus(record).names(8000) and not mentions(record.event, 8000)

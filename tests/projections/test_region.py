@@ -133,7 +133,8 @@ class Told:
         )  # fmt: skip
 
     def rows(self, tsid: int) -> list[RegionRow]:
-        return provenance.rows_of(State(Kept(self.state), Counters(), Head(1, 0, b"")), tsid)
+        state = State(Kept(self.state), Counters(), Head(1, 0, b""))  # of this projection alone: no memory is known
+        return [provenance.load(state, place) for place in provenance.places_of(state, tsid)]
 
     def state_of(self, tsid: int) -> int:
         (row,) = self.rows(tsid)

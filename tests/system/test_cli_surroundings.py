@@ -168,7 +168,10 @@ def test_nothing_is_wider_than_the_terminal_or_moves_its_cursor(wide: int, daemo
         assert not re.search(r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown), words
 
 
-def test_what_is_no_terminal_has_80_columns_whatever_is_around(daemon: DaemonProcess) -> None:
+@pytest.mark.parametrize(("told", "wide"), [("", 80), ("x", 80), ("120", 120)])
+def test_what_is_no_terminal_has_80_columns_unless_somebody_says_otherwise(
+    told: str, wide: int, daemon: DaemonProcess
+) -> None:
     filled(daemon)
-    lines = run(daemon, ["list"], {"COLUMNS": "200"}).stdout.decode("utf-8").split("\n")
-    assert 70 < max(map(columns, lines)) <= 80
+    lines = run(daemon, ["list"], {"COLUMNS": told}).stdout.decode("utf-8").split("\n")
+    assert wide - 10 < max(columns(line) for line in lines if not line.startswith("more: --cursor ")) <= wide

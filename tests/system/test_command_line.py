@@ -163,9 +163,10 @@ def test_a_session_shows_who_spoke_and_when(daemon: DaemonProcess) -> None:
     ref = daemon.call("sessions")["sessions"][0]["session"]
     for words in (["session", ref, "--include", "turns"], ["list", "--kinds", "raw"]):
         lines = at_socket(daemon, *words).stdout.split("\n")
-        first, second = (line for line in lines if "hello" in line)
+        first, second = (line for line in lines if " raw:" in line)
         assert "2001-06-02 09:00" in first and "Mira" in first
         assert "assistant" in second
+        assert lines[0 if words[0] == "list" else lines.index("") + 1].startswith(("AT ", "OCCURRED "))
 
 
 def test_what_was_made_from_a_memory_points_to_it(daemon: DaemonProcess) -> None:
@@ -174,6 +175,26 @@ def test_what_was_made_from_a_memory_points_to_it(daemon: DaemonProcess) -> None
     done = at_socket(daemon, "meta", "reverse", *source.split(":"))
     assert f"  <- derived_from {made}" in done.stdout
     assert f"  -> derived_from {source}" in at_socket(daemon, "trace", made).stdout
+
+
+def test_a_history_is_told_with_what_its_records_say(daemon: DaemonProcess) -> None:
+    source = raw(daemon, "x")
+    made = daemon.call("remember", kind="note", text="n", origin="derived", derived_from=[source])["id"]
+    daemon.call("mark", id=made, mark="protected", note="because")
+    daemon.call("relate", **{"from": made, "to": source, "type": "contradicts"})
+    daemon.call("forget", id=source)
+    told = at_socket(daemon, "history", made).stdout
+    for said in ("marked: protected on; with a note", f"related: contradicts {source}", f"source {source} forgotten"):
+        assert said in " ".join(told.split()), told
+    wire = json.loads(at_socket(daemon, "--json", "history", made).stdout)
+    assert all("event" not in row for row in wire["events"]), "JSON is as it came"
+
+
+def test_what_is_not_there_is_named_with_what_is(daemon: DaemonProcess) -> None:
+    gone = at_socket(daemon, "forget", "raw:0000000000000")
+    assert (gone.returncode, gone.stdout) == (1, "not found: raw:0000000000000\n")
+    verb = at_socket(daemon, "describe", "trac")
+    assert verb.returncode == 1 and "allowed: hello, describe, " in verb.stderr and "trace" in verb.stderr
 
 
 # --- ops/run -------------------------------------------------------------------------------------

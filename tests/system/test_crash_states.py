@@ -19,7 +19,8 @@ from ops.drills.crash.load import Request
 from ops.drills.crash.recording import strace_problem
 from ops.drills.crash.replay import Event, Replay
 from ops.drills.crash.served import Served
-from ops.drills.crash.states import Category, State, plan
+from ops.drills.crash.sleeping import ENDS
+from ops.drills.crash.states import Category, State, Survey, plan
 from ops.drills.crash.trace import BadTrace, parse_trace
 from ops.drills.crash_states import EARLY, EARLY_EVENTS, Explorer
 
@@ -222,15 +223,26 @@ def test_states_of_a_real_run_lose_nothing_and_a_falsified_run_is_seen_through(w
     explorer = Explorer(work, size=1, seed=1, given=frozenset())
     found = explorer.record()
     assert len(found.answers) > 30
-    states = plan(found, 24, 1)
+    slept = _answered(found, "-pass-")
+    assert len(slept) == len(ENDS)
+    amid = [State(at - before, Category.STRICT, 0) for at in slept for before in (0, 2, 5)]
+    states = sorted({*plan(found, 24, 1), *amid}, key=lambda state: state.moment)
     tally = explorer.explore(found, states, None)
     total = tally.total()
     assert total["states"] >= 20 and total["acked"] > 300
     assert {state.category for state in states} == set(Category)
     assert tally.clean, [(str(state), verdict.what) for state, verdict in tally.failed]
     explorer.sabotage(EARLY)
-    purges = [at for answer, at in zip(found.answers, found.answered_at, strict=True) if "purge" in answer.request]
+    purges = _answered(found, "purge")
     assert len(purges) == 2
     early = [State(at - EARLY_EVENTS + 1, Category.STRICT, 0) for at in (*found.answering[3:7], *purges)]
     total = explorer.explore(found, sorted(early, key=lambda state: state.moment), None).total()
     assert total["lost"] > 0 and total["readable"] > 0
+    early = [State(at - EARLY_EVENTS + 1, Category.STRICT, 0) for at in slept]
+    tally = explorer.explore(found, early, None)
+    assert [verdict.lost > 0 for _, verdict in tally.failed] == [True] * len(slept), "passes acked before they stood"
+
+
+def _answered(found: Survey, part: str) -> list[int]:
+    """The moments when answers left whose request has that in its id."""
+    return [at for answer, at in zip(found.answers, found.answered_at, strict=True) if part in answer.request]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from projections.columns import PROVENANCE
-from projections.region import PREALLOCATED_ROWS
+from projections.region import DUMP_MULTIPLE_ROWS
 from tests.daemon.slept import Slept, fact
 from tests.system.passing import check, go_on
 from tests.system.process import ENTRY, ROOT, DaemonProcess
@@ -98,7 +98,7 @@ def test_a_dump_is_rows_of_72_bytes_that_numpy_reads(slept: Slept, tmp_path: Pat
     try:
         out = tmp_path / "region"
         assert command("region", "dump", str(out), "--state", str(slept.root)).returncode == 0
-        assert out.stat().st_size == PREALLOCATED_ROWS * 72 and out.stat().st_mode & 0o777 == 0o600
+        assert out.stat().st_size == DUMP_MULTIPLE_ROWS * 72 and out.stat().st_mode & 0o777 == 0o600
         rows = np.fromfile(out, PROVENANCE)
         made = rows[rows["source_kind"] != 0]
         assert len(made) == 61 and not rows[61:].view(np.uint8).any()
@@ -109,7 +109,7 @@ def test_a_dump_is_rows_of_72_bytes_that_numpy_reads(slept: Slept, tmp_path: Pat
         assert command("region", "dump", str(out), "--state", str(slept.root)).returncode == 73, "it exists"
         assert command("region", "dump", str(slept.root / "x"), "--state", str(slept.root)).returncode == 73
         never = command("region", "dump", "-", "--state", str(slept.root), "--tenant", "never")
-        assert never.stdout == bytes(PREALLOCATED_ROWS * 72)
+        assert never.stdout == bytes(DUMP_MULTIPLE_ROWS * 72)
         shown = json.loads(command("region", "show", "--json", "--state", str(slept.root)).stdout)
         assert [row["target"] for row in shown["rows"]][:60] == notes
         assert [row["flags"] for row in shown["rows"]] == ["live"] * 3 + ["tombstone"] + ["live"] * 56 + ["partial"]
@@ -121,11 +121,13 @@ def test_it_fits_a_terminal_of_80_columns(slept: Slept) -> None:
     turn = slept.turn("t")
     (note,) = slept.commit([fact(turn)])["notes"]
     slept.write("remember", {"kind": "procedure", "origin": "derived", "text": "p", "derived_from": [note]})
+    session = slept.ref()
     slept.close(True)
     try:
         lines = command("region", "show", "--state", str(slept.root)).stdout.decode().splitlines()
         assert len(lines) == 3 and max(map(len, lines)) <= 80
-        assert note in lines[1] and lines[2].endswith(note.partition(":")[2])
+        assert lines[1].endswith(f" {session} 1") and note in lines[1]
+        assert lines[2].endswith(f" {note}"), "the source with its kind"
     finally:
         slept._open()
 

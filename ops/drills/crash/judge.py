@@ -33,7 +33,7 @@ from ops.drills.crash.booted import boot_as
 from ops.drills.crash.forked import fork_walks
 from ops.drills.crash.load import Request
 from ops.drills.crash.reference import Command, Reference, read_reference
-from ops.drills.crash.served import Served
+from ops.drills.crash.served import COMMIT_PASS, Served
 from projections.store import ProjectionStore
 
 
@@ -278,11 +278,14 @@ def _named(result: dict[str, Any]) -> Any:
     """What an answer is about."""
     if "results" in result:
         return [each.get("id") for each in result["results"]]
-    return result.get("id") or result.get("session")
+    return result.get("id") or (result.get("session"), result.get("pass"), result.get("notes"))
+
+
+_ITEMS = {"remember_many": "items", COMMIT_PASS: "facts"}
 
 
 def _texts(each: Asked) -> list[bytes]:
-    items = each.params["items"] if each.method == "remember_many" else [each.params]
+    items = each.params[_ITEMS[each.method]] if each.method in _ITEMS else [each.params]
     return [item["text"].encode() for item in items if "text" in item]
 
 

@@ -3,7 +3,7 @@
 An *era* is what lies between two power cuts: the files it began with, and the programs traced in it. Era 1
 makes the store, writes, stops clean, starts again and is killed in the middle of writing; then the power
 goes, and some of what no sync had covered with it. Era 2 starts on what is left, under another boot id, so
-that its recovery is traced too; it writes, purges, starts once more and stops.
+that its recovery is traced too; it writes, commits passes of sleep, purges, starts once more and stops.
 
 Invariant: after each program the model of the disk holds, byte for byte, what the file system shows.
 """
@@ -99,6 +99,7 @@ class Recording:
         self._cut_power()
         boot = new_boot(self.work / "boot-2")
         self._daemon("recovered", boot, lambda pid: self._load(["d", "e"]))
+        self._sleep(boot)
         self._purge(boot)
         self._daemon("last", boot, lambda pid: self._load(["f"]))
 
@@ -123,15 +124,23 @@ class Recording:
         self.requests += requests
         listed = self.work / "purge-requests.json"
         listed.write_text(json.dumps(requests), "utf-8")
-        words = ("ops.drills.crash.purging", str(self.root / STATE), str(listed))
-        process = self._spawn("purged", boot, words)
+        self._program("purged", boot, ("ops.drills.crash.purging", str(self.root / STATE), str(listed)))
+
+    def _sleep(self, boot: Path) -> None:
+        """Passes, as they are committed; it is left as a killed process leaves it."""
+        listed = self.work / "sleep-requests.json"
+        self._program("slept", boot, ("ops.drills.crash.sleeping", str(self.root / STATE), str(listed)))
+        self.requests += [Request(*each) for each in json.loads(listed.read_text("utf-8"))]
+
+    def _program(self, name: str, boot: Path, words: tuple[str, ...]) -> None:
+        process = self._spawn(name, boot, words)
         try:
             code = process.wait(END_WITHIN_S)
         finally:
             _end(process)
         if code:
-            raise AssertionError(f"the purge ended with {code}: {self._logged('purged')}")
-        self._take("purged", boot)
+            raise AssertionError(f"{words[0]} ended with {code}: {self._logged(name)}")
+        self._take(name, boot)
 
     def _spawn(self, name: str, boot: Path, words: tuple[str, ...]) -> subprocess.Popen[bytes]:
         strace = ["strace", "-f", "-qq", "--seccomp-bpf", "-xx", "-s", str(WHOLE_STRINGS)]

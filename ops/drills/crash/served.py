@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from daemon.call import Call, Outcome
-from daemon.caller import Caller
+from daemon.caller import DEFAULT_TENANT, Caller
+from daemon.commands.passes import PassParams
 from daemon.moment import Moment, system_clock_ms
 from daemon.opening import open_all
 from daemon.refusal import Refused
@@ -25,6 +26,7 @@ from journal.space import SpaceGuard
 from ops.drills.crash.load import Request
 
 OPERATOR = Caller(uid=os.getuid(), role=CallerRole.OPERATOR, tenants_read=None, tenants_write=None)
+COMMIT_PASS = "commit_pass"
 ANSWER_WITHIN_S = 30.0
 RESERVE_BYTES = 4096
 
@@ -38,7 +40,21 @@ class Served:
         self._service: Service | None = None
 
     def ask(self, requests: list[Request]) -> list[dict[str, Any] | Refused]:
-        """All at once; the results as on the wire, or what they were refused with."""
+        """All verbs at once, then commits of passes; the results as on the wire, or what they were refused with."""
+        verbs = [request for request in requests if request.method != COMMIT_PASS]
+        outcomes = dict(zip((request.id for request in verbs), self._ask_verbs(verbs), strict=True))
+        for request in requests:
+            if request.method == COMMIT_PASS:
+                outcomes[request.id] = self._commit_pass(request)
+        return [outcomes[request.id] for request in requests]
+
+    def _commit_pass(self, request: Request) -> dict[str, Any] | Refused:
+        try:
+            return self._started().commit_pass(msgspec.convert(request.params, PassParams), DEFAULT_TENANT)
+        except Refused as refused:
+            return refused
+
+    def _ask_verbs(self, requests: list[Request]) -> list[dict[str, Any] | Refused]:
         service = self._started()
         calls: list[Call] = []
         for request in requests:
