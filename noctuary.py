@@ -394,6 +394,29 @@ async def _open(
     return *await asyncio.open_unix_connection(sock=stream, limit=LINE_BYTES + 1), stream
 
 
+def _closed_to_us(path: str) -> NoctuaryError:
+    """What is said when the system lets this user not connect: whom it would let, as far as that can be seen."""
+    data: dict[str, Any] = {"reason": "denied", "retryable": False}
+    try:
+        told = os.stat(path)
+    except OSError:
+        data["hint"] = "its directory is closed to this user"
+        return Denied(f"user {os.geteuid()} may not reach the socket {path}", -32006, data)
+    group = _group_name(told.st_gid)
+    data["hint"] = f"have this user put into the group {group}, or socket_group set to one of its groups"
+    message = f"there is a socket at {path}, but user {os.geteuid()} may not connect: its owner, and group {group}, may"
+    return Denied(message, -32006, data)
+
+
+def _group_name(gid: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
 class _Requests:
     """What both clients share: numbering, the tenant, the lines."""
 
@@ -431,6 +454,8 @@ class _Requests:
         """What has become of requests that are not answered: nothing, or nobody knows. A key says it: ask again."""
         why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
         writes = [request for line in lines if (request := _requests.decode(line)).method in WRITES] if sent else []
+        if isinstance(error, PermissionError) and not writes:
+            return _closed_to_us(self.socket)
         if not writes:
             return Unreachable(f"no noctuary daemon at {self.socket}: {why}")
         keys = [request.params["idempotency_key"] for request in writes if "idempotency_key" in request.params]
@@ -1113,15 +1138,6 @@ class Imported(Result, kw_only=True):
     created_at: str | None
 
 
-class Provenance(Result, kw_only=True):
-    """`get` with include provenance: the chain of one memory."""
-
-    sources: list[Any]
-    evidence: list[Any]
-    dependents: dict[str, Any]
-    supersession: dict[str, Any]
-
-
 class Memory(Result, kw_only=True):
     """A memory in full."""
 
@@ -1171,7 +1187,7 @@ class Memory(Result, kw_only=True):
     soul_version: int | None = None
     source: External | None = None
     imported: Imported | None = None
-    provenance: Provenance | None = None
+    provenance: Chain | None = None
     cut: bool = False
     purged_at: str | None = None
     damaged: bool = False
@@ -1251,6 +1267,7 @@ class RecoverResult(WriteResult, kw_only=True):
     confidence: OldNew
     flags_set: list[str]
     flags_cleared: list[str]
+    notes: list[str] | None = None
 
 
 class Boost(Result, kw_only=True):
@@ -1276,6 +1293,7 @@ class MarkResult(WriteResult, kw_only=True):
     """MarkResult."""
 
     marks: list[str]
+    notes: list[str] | None = None
 
 
 class RelateResult(WriteResult, kw_only=True):
@@ -1290,6 +1308,7 @@ class ReviseResult(WriteResult, kw_only=True):
     id: str
     predecessor: str | None
     address: Address
+    notes: list[str] | None = None
 
 
 class SessionOpenResult(WriteResult, kw_only=True):
@@ -1621,6 +1640,7 @@ class BackupPart(Result, kw_only=True):
     vault_next: int
     at: str
     files: list[BackupFile]
+    master_key: bool
 
 
 class BackupResult(Result, kw_only=True):
@@ -1712,7 +1732,7 @@ class PassTold(Result, kw_only=True):
 
 
 class ReviewItem(Result, kw_only=True):
-    """`others`: who set the flag, what it contradicts, the sources that are gone."""
+    """`others`: who set the flag, what it contradicts, the sources that are gone, whom a proposal names."""
 
     what: str
     id: str
@@ -1730,6 +1750,259 @@ class ReviewResult(Result, kw_only=True):
     total: int
 
 
+class ChainRun(Result, kw_only=True):
+    """The session that a memory was written in. `agent` is as its opener reported it."""
+
+    agent: str
+    opened_at: str
+
+
+class ChainOrigin(Result, kw_only=True):
+    """Of the memory's own native create event; all null for an imported one."""
+
+    session: str | None = None
+    actor_kind: str | None = None
+    created_at: str | None = None
+    run: ChainRun | None = None
+
+
+class SourceProposal(Result, kw_only=True):
+    """SourceProposal."""
+
+    kind: str
+    id: str
+
+
+class ChainVersion(Result, kw_only=True):
+    """One edge of revision, and the memory at its other end."""
+
+    id: str
+    kind: str
+    subtype: str | None
+    topic: str | None
+    project: str | None
+    status: str
+    valid_from: str | None
+    valid_to: str | None
+    created_at: str
+    edge: str
+    edge_type: str
+    created_by: str
+    edge_created_at: str
+    depth: int
+    source_proposal: SourceProposal | None
+    created_by_session: str | None
+
+
+class ChainSupersession(Result, kw_only=True):
+    """ChainSupersession."""
+
+    predecessors: list[ChainVersion]
+    successors: list[ChainVersion]
+    truncated: bool
+
+
+class ChainEvent(Result, kw_only=True):
+    """`id` is `record:SEQ`."""
+
+    id: str
+    event_kind: str
+    actor_kind: str
+    created_at: str
+    session: str | None
+    proposal: str | None
+
+
+class ChainEvents(Result, kw_only=True):
+    """ChainEvents."""
+
+    items: list[ChainEvent]
+    truncated: bool
+
+
+class ChainProposal(Result, kw_only=True):
+    """An applied proposal. `produced`: edges, facts, and records that marked a memory (`record:SEQ`)."""
+
+    id: str
+    kind: str
+    edge_type: str | None
+    action: str | None
+    other_memory: str | None
+    created_at: str
+    decided_at: str
+    produced: list[str]
+
+
+class ChainProposals(Result, kw_only=True):
+    """ChainProposals."""
+
+    items: list[ChainProposal]
+    truncated: bool
+
+
+class ChainFact(Result, kw_only=True):
+    """ChainFact."""
+
+    id: str
+    valid_from: str | None
+    valid_to: str | None
+    source_proposal: str | None
+
+
+class ChainFacts(Result, kw_only=True):
+    """ChainFacts."""
+
+    items: list[ChainFact]
+    truncated: bool
+
+
+class ChainSections(Result, kw_only=True):
+    """Each is ok or unavailable."""
+
+    origin: str
+    supersession: str
+    events: str
+    proposals: str
+    facts: str
+
+
+class Chain(Result, kw_only=True):
+    """Chain."""
+
+    origin: ChainOrigin
+    supersession: ChainSupersession
+    events: ChainEvents
+    proposals: ChainProposals
+    facts: ChainFacts
+    sections: ChainSections
+
+
+class ProposeResult(WriteResult, kw_only=True):
+    """`existed`: one that says the same waits already; what was said with it first stands."""
+
+    proposal: str
+    existed: bool
+
+
+class DecideResult(WriteResult, kw_only=True):
+    """`decided` is applied or rejected."""
+
+    decided: str
+    produced: list[str]
+
+
+class ProposedFact(Result, kw_only=True):
+    """A fact that is proposed, with its words. It gets an id when it is accepted."""
+
+    subject: str
+    predicate: str
+    value: str
+    confidence: float | None
+    valid_from: str | None
+    valid_to: str | None
+
+
+class ProposalRow(Result, kw_only=True):
+    """`fact` and `note` are null when there is none, and when it can't be told: `unread` says why then."""
+
+    proposal: str
+    proposal_kind: str
+    status: str
+    memory: str
+    other: str | None
+    edge: str | None
+    action: str | None
+    fact: ProposedFact | None
+    note: str | None
+    unread: str | None
+    cycle: str | None
+    at: str
+    decided_at: str | None
+    produced: list[str]
+
+
+class ProposalsResult(Result, kw_only=True):
+    """ProposalsResult."""
+
+    proposals: list[ProposalRow]
+    next_cursor: str | None
+    total: int
+
+
+class Compared(Result, kw_only=True):
+    """Numbers of one side of a comparison, over the memories that its selection finds. Rates are 0..1, null of none."""
+
+    count: int
+    by_origin: dict[str, int]
+    by_kind: dict[str, int]
+    superseded_rate: float | None
+    rejected_rate: float | None
+    unresolvable_rate: float | None
+    forgotten_rate: float | None
+    mean_confidence: float | None
+    mean_importance: float | None
+
+
+class CohortResult(WriteResult, kw_only=True):
+    """Without a token: what would be touched, and the token to do it with, from `count` to `token`. With one: `cohort`
+    and `done`; of rederive also what was left. Of a comparison only `compared`, the selection's side first.
+
+    `count` is complete; of `ids` there are at most 1,000, with `ids_cut`. `token` is null when nothing would be
+    touched."""
+
+    count: int | None = None
+    ids: list[str] | None = None
+    ids_cut: bool | None = None
+    downstream: list[str] | None = None
+    downstream_cut: bool | None = None
+    not_rederivable: list[str] | None = None
+    not_rederivable_cut: bool | None = None
+    token: str | None = None
+    cohort: str | None = None
+    done: int | None = None
+    held_by_others: int | None = None
+    compared: list[Compared] | None = None
+
+
+class CohortRow(Result, kw_only=True):
+    """What of the selection may be told is told, from `producers` to `session`. `sealed`: it asked for content too.
+
+    `ids` are its first 20 memories."""
+
+    cohort: str
+    action: str
+    count: int
+    downstream: int
+    at: str
+    lifted_at: str | None
+    producers: list[Producer]
+    origins: list[str]
+    kinds: list[str]
+    since: str | None
+    until: str | None
+    statuses: list[str]
+    session: str | None
+    sealed: bool
+    ids: list[str]
+
+
+class CohortsResult(Result, kw_only=True):
+    """CohortsResult."""
+
+    cohorts: list[CohortRow]
+    next_cursor: str | None
+    total: int
+
+
+class LiftResult(WriteResult, kw_only=True):
+    """`already`: it was lifted before, and nothing was done."""
+
+    cohort: str
+    already: bool
+    done: int
+    held_by_others: int | None = None
+
+
 WRITES = frozenset(
     (
         "remember",
@@ -1745,6 +2018,10 @@ WRITES = frozenset(
         "revise",
         "session_open",
         "session_close",
+        "propose",
+        "decide",
+        "cohort",
+        "lift",
         "lifecycle",
     )
 )
@@ -1772,6 +2049,12 @@ RESULTS: dict[str, Any] = {
     "explain": ExplainResult,
     "session_provenance": SessionProvenanceResult,
     "review": ReviewResult,
+    "propose": ProposeResult,
+    "decide": DecideResult,
+    "proposals": ProposalsResult,
+    "cohort": CohortResult,
+    "cohorts": CohortsResult,
+    "lift": LiftResult,
     "lifecycle": LifecycleResult,
     "audit": AuditResult,
     "history": HistoryResult,
@@ -1943,6 +2226,7 @@ class Client(_Link):
         correlation: str | None = None,
         tenants: Sequence[str] | None = None,
         include: Sequence[str] | None = None,
+        as_of: str | None = None,
         as_known_at: str | None = None,
     ) -> GetResult:
         """Memories by id, in the order asked for."""
@@ -1953,6 +2237,7 @@ class Client(_Link):
                 "correlation": correlation,
                 "tenants": tenants,
                 "include": include,
+                "as_of": as_of,
                 "as_known_at": as_known_at,
             }
         )
@@ -2087,6 +2372,7 @@ class Client(_Link):
         evidence: Sequence[Mapping[str, Any] | str] | None = None,
         amount: float | None = None,
         note: str | None = None,
+        session: str | None = None,
     ) -> RecoverResult:
         """It still holds: its confidence decays from now on."""
         params = _given(
@@ -2098,6 +2384,7 @@ class Client(_Link):
                 "evidence": evidence,
                 "amount": amount,
                 "note": note,
+                "session": session,
             }
         )
         return self.call("reaffirm", params, RecoverResult)
@@ -2112,6 +2399,7 @@ class Client(_Link):
         idempotency_key: str | None = None,
         on: bool | None = None,
         note: str | None = None,
+        session: str | None = None,
     ) -> MarkResult:
         """Put a mark on it, or take it off."""
         params = _given(
@@ -2123,6 +2411,7 @@ class Client(_Link):
                 "idempotency_key": idempotency_key,
                 "on": on,
                 "note": note,
+                "session": session,
             }
         )
         return self.call("mark", params, MarkResult)
@@ -2161,6 +2450,8 @@ class Client(_Link):
         text: str | None = None,
         origin: str | None = None,
         fields: Mapping[str, Any] | None = None,
+        session: str | None = None,
+        producer: Mapping[str, Any] | None = None,
     ) -> ReviseResult:
         """Give it a successor, or file it anew."""
         params = _given(
@@ -2173,6 +2464,8 @@ class Client(_Link):
                 "text": text,
                 "origin": origin,
                 "fields": fields,
+                "session": session,
+                "producer": producer,
             }
         )
         return self.call("revise", params, ReviseResult)
@@ -2364,6 +2657,150 @@ class Client(_Link):
             }
         )
         return self.call("review", params, ReviewResult)
+
+    def propose(
+        self,
+        proposal_kind: str,
+        memory: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+        other: str | None = None,
+        edge: str | None = None,
+        fact: Mapping[str, Any] | None = None,
+        action: str | None = None,
+        note: str | None = None,
+    ) -> ProposeResult:
+        """Stage an edge, a fact, a resolution or a retention; somebody decides."""
+        params = _given(
+            {
+                "proposal_kind": proposal_kind,
+                "memory": memory,
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+                "other": other,
+                "edge": edge,
+                "fact": fact,
+                "action": action,
+                "note": note,
+            }
+        )
+        return self.call("propose", params, ProposeResult)
+
+    def decide(
+        self,
+        proposal: str,
+        accept: bool,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> DecideResult:
+        """Accept a proposal, or reject it. Once."""
+        params = _given(
+            {
+                "proposal": proposal,
+                "accept": accept,
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+            }
+        )
+        return self.call("decide", params, DecideResult)
+
+    def proposals(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        status: str | None = None,
+        proposal_kind: str | None = None,
+    ) -> ProposalsResult:
+        """Proposals, newest first, page by page."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "status": status,
+                "proposal_kind": proposal_kind,
+            }
+        )
+        return self.call("proposals", params, ProposalsResult)
+
+    def cohort(
+        self,
+        sel: Mapping[str, Any],
+        action: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+        with_: Mapping[str, Any] | None = None,
+        downstream: bool | None = None,
+        token: str | None = None,
+    ) -> CohortResult:
+        """Quarantine, demote or re-derive what a selection finds, or compare two. First it only tells."""
+        params = _given(
+            {
+                "sel": sel,
+                "action": action,
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+                "with": with_,
+                "downstream": downstream,
+                "token": token,
+            }
+        )
+        return self.call("cohort", params, CohortResult)
+
+    def cohorts(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> CohortsResult:
+        """The cohorts there are, newest first."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+            }
+        )
+        return self.call("cohorts", params, CohortsResult)
+
+    def lift(
+        self,
+        cohort: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> LiftResult:
+        """Undo what a cohort did, exactly."""
+        params = _given(
+            {
+                "cohort": cohort,
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+            }
+        )
+        return self.call("lift", params, LiftResult)
 
     def lifecycle(
         self,
@@ -2570,6 +3007,8 @@ class Client(_Link):
         cursor: str | None = None,
         sel: Mapping[str, Any] | None = None,
         full: bool | None = None,
+        as_of: str | None = None,
+        as_known_at: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> ListResult:
         """Memories by a selection, newest state, page by page."""
@@ -2582,6 +3021,8 @@ class Client(_Link):
                 "cursor": cursor,
                 "sel": sel,
                 "full": full,
+                "as_of": as_of,
+                "as_known_at": as_known_at,
             }
         )
         return self.call("list", params, ListResult, on_progress)
@@ -2744,6 +3185,7 @@ class AsyncClient(_AsyncLink):
         correlation: str | None = None,
         tenants: Sequence[str] | None = None,
         include: Sequence[str] | None = None,
+        as_of: str | None = None,
         as_known_at: str | None = None,
     ) -> GetResult:
         """Memories by id, in the order asked for."""
@@ -2754,6 +3196,7 @@ class AsyncClient(_AsyncLink):
                 "correlation": correlation,
                 "tenants": tenants,
                 "include": include,
+                "as_of": as_of,
                 "as_known_at": as_known_at,
             }
         )
@@ -2888,6 +3331,7 @@ class AsyncClient(_AsyncLink):
         evidence: Sequence[Mapping[str, Any] | str] | None = None,
         amount: float | None = None,
         note: str | None = None,
+        session: str | None = None,
     ) -> RecoverResult:
         """It still holds: its confidence decays from now on."""
         params = _given(
@@ -2899,6 +3343,7 @@ class AsyncClient(_AsyncLink):
                 "evidence": evidence,
                 "amount": amount,
                 "note": note,
+                "session": session,
             }
         )
         return await self.call("reaffirm", params, RecoverResult)
@@ -2913,6 +3358,7 @@ class AsyncClient(_AsyncLink):
         idempotency_key: str | None = None,
         on: bool | None = None,
         note: str | None = None,
+        session: str | None = None,
     ) -> MarkResult:
         """Put a mark on it, or take it off."""
         params = _given(
@@ -2924,6 +3370,7 @@ class AsyncClient(_AsyncLink):
                 "idempotency_key": idempotency_key,
                 "on": on,
                 "note": note,
+                "session": session,
             }
         )
         return await self.call("mark", params, MarkResult)
@@ -2962,6 +3409,8 @@ class AsyncClient(_AsyncLink):
         text: str | None = None,
         origin: str | None = None,
         fields: Mapping[str, Any] | None = None,
+        session: str | None = None,
+        producer: Mapping[str, Any] | None = None,
     ) -> ReviseResult:
         """Give it a successor, or file it anew."""
         params = _given(
@@ -2974,6 +3423,8 @@ class AsyncClient(_AsyncLink):
                 "text": text,
                 "origin": origin,
                 "fields": fields,
+                "session": session,
+                "producer": producer,
             }
         )
         return await self.call("revise", params, ReviseResult)
@@ -3165,6 +3616,150 @@ class AsyncClient(_AsyncLink):
             }
         )
         return await self.call("review", params, ReviewResult)
+
+    async def propose(
+        self,
+        proposal_kind: str,
+        memory: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+        other: str | None = None,
+        edge: str | None = None,
+        fact: Mapping[str, Any] | None = None,
+        action: str | None = None,
+        note: str | None = None,
+    ) -> ProposeResult:
+        """Stage an edge, a fact, a resolution or a retention; somebody decides."""
+        params = _given(
+            {
+                "proposal_kind": proposal_kind,
+                "memory": memory,
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+                "other": other,
+                "edge": edge,
+                "fact": fact,
+                "action": action,
+                "note": note,
+            }
+        )
+        return await self.call("propose", params, ProposeResult)
+
+    async def decide(
+        self,
+        proposal: str,
+        accept: bool,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> DecideResult:
+        """Accept a proposal, or reject it. Once."""
+        params = _given(
+            {
+                "proposal": proposal,
+                "accept": accept,
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+            }
+        )
+        return await self.call("decide", params, DecideResult)
+
+    async def proposals(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        status: str | None = None,
+        proposal_kind: str | None = None,
+    ) -> ProposalsResult:
+        """Proposals, newest first, page by page."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "status": status,
+                "proposal_kind": proposal_kind,
+            }
+        )
+        return await self.call("proposals", params, ProposalsResult)
+
+    async def cohort(
+        self,
+        sel: Mapping[str, Any],
+        action: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+        with_: Mapping[str, Any] | None = None,
+        downstream: bool | None = None,
+        token: str | None = None,
+    ) -> CohortResult:
+        """Quarantine, demote or re-derive what a selection finds, or compare two. First it only tells."""
+        params = _given(
+            {
+                "sel": sel,
+                "action": action,
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+                "with": with_,
+                "downstream": downstream,
+                "token": token,
+            }
+        )
+        return await self.call("cohort", params, CohortResult)
+
+    async def cohorts(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> CohortsResult:
+        """The cohorts there are, newest first."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+            }
+        )
+        return await self.call("cohorts", params, CohortsResult)
+
+    async def lift(
+        self,
+        cohort: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> LiftResult:
+        """Undo what a cohort did, exactly."""
+        params = _given(
+            {
+                "cohort": cohort,
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+            }
+        )
+        return await self.call("lift", params, LiftResult)
 
     async def lifecycle(
         self,
@@ -3388,6 +3983,8 @@ class AsyncClient(_AsyncLink):
         cursor: str | None = None,
         sel: Mapping[str, Any] | None = None,
         full: bool | None = None,
+        as_of: str | None = None,
+        as_known_at: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> ListResult:
         """Memories by a selection, newest state, page by page."""
@@ -3400,6 +3997,8 @@ class AsyncClient(_AsyncLink):
                 "cursor": cursor,
                 "sel": sel,
                 "full": full,
+                "as_of": as_of,
+                "as_known_at": as_known_at,
             }
         )
         return await self.call("list", params, ListResult, on_progress)

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from daemon.asking import NOBODY, Asking
 from daemon.caller import Caller
 from daemon.feed import Feed
 from daemon.refusal import Refused
+from daemon.rights import Rights
 
 Outcome = msgspec.Struct | dict[str, Any] | Refused
 Found = Outcome | Feed
@@ -17,15 +19,18 @@ Found = Outcome | Feed
 
 
 class Call(NamedTuple):
-    """`reply` is called once, on the loop's thread, with the result or the refusal. `line_bytes`: as it came.
-    `connection`: which one of the caller's, for taking turns."""
+    """`reply` is called once, on the loop's thread, with the result or the refusal. `line_bytes`: as it came. `asking`
+    is followed while a write looks before it is decided. `connection`: which one of the caller's, for taking turns."""
 
     method: str
     params: Any
     caller: Caller
     reply: Callable[[Outcome], None]
     line_bytes: int = 0
+    asking: Asking = NOBODY
     connection: int = 0
+    rights: Rights | None = None
+    """For looking once more before it is written whether the caller may."""
 
 
 Deliver = Callable[[list[tuple[Call, Outcome]]], None]

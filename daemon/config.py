@@ -13,6 +13,7 @@
 | stop_within_s | number | 2 | seconds | 0.1..3600 |
 | copy_every_records | integer | 250000 | records, 0: never | 0..10^12 |
 | read_only_below_bytes | integer | 16 MiB | bytes | 1 MiB..1 TiB |
+| master_key | path | none | | a file with the master key (`keyfile.py`) |
 
 `[[peer]]` has uid or group, tenant, role, and reads, writes, grants. `[[tenant]]` has name and max_bytes. An unknown
 key is an error.
@@ -22,10 +23,11 @@ from __future__ import annotations
 
 import grp
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -39,6 +41,7 @@ from journal.errors import BadConfiguration
 Seconds = Annotated[float, Meta(ge=0.1, le=3600.0)]
 PREFIX = "NOCTUARY_"
 DISK_MIN, DISK_MAX = 1 << 20, 1 << 40
+_AT = re.compile(r" - at `\$\.(\w+)(?:\[(\d+)\])?(?:\.(\w+))?.*`$")
 _NOT_SETTINGS = frozenset({"NOCTUARY_CONFIG", "NOCTUARY_TENANT"})  # for clients, and where the file is
 
 
@@ -73,13 +76,18 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     stop_within_s: Seconds = 2.0
     copy_every_records: Annotated[int, Meta(ge=0, le=10**12)] = 250_000
     read_only_below_bytes: Annotated[int, Meta(ge=DISK_MIN, le=DISK_MAX)] = 16 << 20
+    master_key: str | None = None
     peer: list[PeerTable] = []
     tenant: list[TenantTable] = []
     sources: dict[str, str] = {}
 
     @property
     def peers(self) -> tuple[PeerEntry, ...]:
-        return tuple(_entry(table) for table in self.peer)
+        return tuple(_entry(table, self.place("peer", number)) for number, table in enumerate(self.peer, 1))
+
+    def place(self, table: str, number: int) -> str:
+        """What to call an entry of a table, from 1, with the file that it stands in."""
+        return _place(table, number, self.sources)
 
     @property
     def max_bytes(self) -> dict[str, int]:
@@ -142,7 +150,7 @@ def load_config(
     try:
         config = msgspec.convert({**values, "sources": sources}, Config, strict=False)
     except msgspec.ValidationError as error:
-        raise BadConfiguration(f"configuration: {error}") from None
+        raise BadConfiguration(f"configuration: {_explained(str(error), sources)}") from None
     _check(config)
     return config
 
@@ -172,22 +180,62 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def _place(table: str, number: int, sources: Mapping[str, str]) -> str:
+    return f"[[{table}]] number {number} ({sources.get(table, 'default')})"
+
+
+def _explained(error: str, sources: Mapping[str, str]) -> str:
+    """What msgspec found, with the place as it stands in the file, and what may stand there instead."""
+    found = _AT.search(error)
+    if found is None:
+        table = re.search(r"`\$\.(peer|tenant)\[(\d+)\]`", error)
+        return error if table is None else f"{_place(table[1], int(table[2]) + 1, sources)}: {error}"
+    key, number, field = found.groups()
+    said = error[: found.start()]
+    said = said[:1].lower() + said[1:]
+    if number is None:
+        return f"{key}: {said}{_allowed(Config, key)} ({sources.get(key, 'default')})"
+    struct = PeerTable if key == "peer" else TenantTable
+    where = f"{_place(key, int(number) + 1, sources)}: "
+    return where + (f"{field}: {said}{_allowed(struct, field)}" if field else said)
+
+
+def _allowed(struct: type[msgspec.Struct], field: str) -> str:
+    """`: a, b` when only those words may stand there."""
+    kind = next((each.type for each in msgspec.structs.fields(struct) if each.name == field), None)
+    options = get_args(get_args(kind)[0]) if get_origin(kind) is list else get_args(kind)
+    words = [option for option in options if isinstance(option, str)]
+    return f"; it is one of {', '.join(words)}" if words and get_origin(kind) in (Literal, list) else ""
+
+
 def _check(config: Config) -> None:
     try:
         ZoneInfo(config.zone)
     except (KeyError, ValueError, OSError):
         raise BadConfiguration("configuration: zone is no IANA zone") from None
-    _ = config.peers, config.socket_gid
+    _check_peers(config)
+    _ = config.socket_gid
     if len(config.max_bytes) != len(config.tenant):
         raise BadConfiguration("configuration: a tenant has more than one [[tenant]]")
 
 
-def _entry(table: PeerTable) -> PeerEntry:
+def _check_peers(config: Config) -> None:
+    """Each entry can be used, and counts: the first that fits decides, so a second for the same user never would."""
+    seen: dict[tuple[str, int], int] = {}
+    for number, entry in enumerate(config.peers, 1):
+        key = ("uid", entry.uid) if entry.uid is not None else ("group", entry.gid or 0)
+        first = seen.setdefault(key, number)
+        if first != number:
+            message = f"{key[0]} {key[1]} has an entry already, number {first}, which decides: this would never count"
+            raise BadConfiguration(f"configuration: {config.place('peer', number)}: {message}")
+
+
+def _entry(table: PeerTable, place: str) -> PeerEntry:
     if (table.uid is None) == (table.group is None):
-        raise BadConfiguration("configuration: a peer has either uid or group")
-    gid = None if table.group is None else _gid("peer.group", table.group)
+        raise BadConfiguration(f"configuration: {place}: a peer has either uid or group")
+    gid = None if table.group is None else _gid(f"{place}: group", table.group)
     if OVERFLOW_ID in (table.uid, gid):
-        raise BadConfiguration(f"configuration: {OVERFLOW_ID} can't be mapped")
+        raise BadConfiguration(f"configuration: {place}: {OVERFLOW_ID} can't be mapped")
     return PeerEntry(
         role=CallerRole[table.role.upper()],
         tenant=table.tenant,

@@ -18,19 +18,23 @@ from time import monotonic
 from typing import Any
 
 from daemon import limits
+from daemon.asking import NOBODY
 from daemon.call import Call, Found, Outcome
 from daemon.caller import Caller
 from daemon.counting import UNKNOWN_VERB
 from daemon.feed import Feed
-from daemon.hosting import Host, WaitingRead
+from daemon.hosting import Host, WaitingRead, WaitingWrite
 from daemon.listening import is_hung_up
+from daemon.ordering import Writes
 from daemon.peers import Credentials, check_access, read_credentials
 from daemon.questions import Question, Questions
 from daemon.refusal import Reason, Refused
+from daemon.rights import Rights
 from daemon.subscription import Subscription, Subscriptions
 from daemon.wire.answer import encode_answer
+from daemon.wire.exchange_params import CancelParams
 from daemon.wire.exchange_results import CancelResult
-from daemon.wire.params import CancelParams, HelloParams
+from daemon.wire.params import HelloParams
 from daemon.wire.request import Rejected, Request, RequestId, decode_request
 from journal.codes import Via
 
@@ -65,9 +69,7 @@ class Connection(asyncio.Protocol):
         self._via = Via.CLIENT
         self._caller: Caller | None = None
         self._generation = -1
-        self._writes_sent = 0
-        self._writes_settled = 0
-        self._settled_ahead: set[int] = set()
+        self._writes = Writes(self._write)
         self._waiting_reads: deque[WaitingRead] = deque()
         self._questions = Questions()
         self._subscriptions = Subscriptions()
@@ -91,6 +93,8 @@ class Connection(asyncio.Protocol):
         self._transport = None
         for read in self._waiting_reads:
             self._host.settle(read.size_bytes)
+        for write in self._writes.drop():
+            self._host.settle(write.size_bytes)
         self._waiting_reads.clear()
         self._questions.cancel_all()
         self._subscriptions.drop_all()
@@ -205,8 +209,12 @@ class Connection(asyncio.Protocol):
             self._generation = peers.generation
             self._caller = peers.caller(self._credentials, self._via)
         if self._caller is None:
-            raise Refused(Reason.DENIED, "this user is not known here")
+            raise peers.unknown(self._credentials)
         return self._caller
+
+    def _rights(self, caller: Caller) -> Rights:
+        """To be looked at again when its turn has come. Only of the newest caller is known from when it is."""
+        return Rights(self._host.peers, self._credentials, self._generation if caller is self._caller else -1)
 
     def subscription_ended(self, subscription: Subscription) -> None:
         self._subscriptions.remove(subscription)
@@ -322,13 +330,28 @@ class Connection(asyncio.Protocol):
         self._in_flight += 1
         self._in_flight_bytes += size_bytes
         if request.verb.writes:
-            self._writes_sent += 1
-            reply = partial(self._answer_write, self._writes_sent, request.id, size_bytes)
-            self._host.submit(Call(request.verb.name, request.params, caller, reply, size_bytes, id(self)))
+            self._writes.put(request, caller, size_bytes)
         else:
             question = self._questions.begin(request, self._host, self._note)
-            self._waiting_reads.append(WaitingRead(self._writes_sent, request, caller, size_bytes, question))
+            self._waiting_reads.append(WaitingRead(self._writes.sent, request, caller, size_bytes, question))
             self._start_reads()
+
+    def _write(self, write: WaitingWrite) -> None:
+        """Whoever looks first can be cancelled until it is decided, as a question can."""
+        request, size_bytes, rights = write.request, write.size_bytes, self._rights(write.caller)
+        if request.verb.looks:
+            question = self._questions.begin(request, self._host, self._note)
+            reply = partial(self._answer_looked, question, write.number, size_bytes)
+            asking = question.asking
+        else:
+            reply = partial(self._answer_write, write.number, request.id, size_bytes)
+            asking = NOBODY
+        call = Call(request.verb.name, request.params, write.caller, reply, size_bytes, asking, id(self), rights)
+        self._host.submit(call)
+
+    def _answer_looked(self, question: Question, number: int, size_bytes: int, outcome: Outcome) -> None:
+        self._questions.end(question)
+        self._answer_write(number, question.id, size_bytes, outcome)
 
     def _cancel(self, request_id: RequestId) -> CancelResult:
         """What is being written can't be taken back; what isn't there any more was answered already."""
@@ -344,7 +367,7 @@ class Connection(asyncio.Protocol):
         waiting = self._waiting_reads
         answered = 0
         while waiting and not self._choked and not self._reads_soon and self._reads_running < READS_AT_ONCE:
-            if waiting[0].after > self._writes_settled:
+            if waiting[0].after > self._writes.settled:
                 return
             if answered == READS_A_TURN:
                 self._reads_soon = True
@@ -352,7 +375,7 @@ class Connection(asyncio.Protocol):
                 return
             read = waiting.popleft()
             self._reads_running += 1
-            reply = partial(self._answer_read, read.question, read.size_bytes)
+            reply = partial(self._answer_read, read, self._rights(read.caller))
             if self._host.read(read.request, read.caller, read.question.asking, reply):
                 answered += 1
                 self.flush()  # so that a client which doesn't take its answers is noticed
@@ -379,11 +402,16 @@ class Connection(asyncio.Protocol):
             answer = encode_answer(request_id, self._host.failed("an answer", error))
         self._out.append(answer)
 
-    def _answer_read(self, question: Question, size_bytes: int, found: Found) -> None:
+    def _answer_read(self, read: WaitingRead, rights: Rights, found: Found) -> None:
         self._reads_running -= 1
-        self._questions.end(question)
-        outcome = self._subscribe(question, found) if isinstance(found, Feed) else found
-        self._answer(question.id, size_bytes, outcome)
+        self._questions.end(read.question)
+        if rights.have_changed():
+            try:
+                rights.may_be_told(read.caller, read.request.verb, read.request.params)
+            except Refused as refused:
+                found = refused
+        outcome = self._subscribe(read.question, found) if isinstance(found, Feed) else found
+        self._answer(read.question.id, read.size_bytes, outcome)
 
     def _subscribe(self, question: Question, feed: Feed) -> Outcome:
         """Its first notification comes on a later turn of the loop: behind the answer."""
@@ -402,10 +430,7 @@ class Connection(asyncio.Protocol):
 
     def _answer_write(self, number: int, request_id: RequestId, size_bytes: int, outcome: Outcome) -> None:
         self._answer(request_id, size_bytes, outcome)
-        self._settled_ahead.add(number)
-        while self._writes_settled + 1 in self._settled_ahead:
-            self._writes_settled += 1
-            self._settled_ahead.remove(self._writes_settled)
+        self._writes.settle(number)
         self._start_reads()
 
 

@@ -77,6 +77,7 @@ class Counts:
         self.connections = 0
         self.subscriptions = 0
         self.folded_at_start = 0
+        self.foreign_references = 0
 
     def refuse(self, verb: str, reason: Reason) -> None:
         """A request that was refused before it came to the service. `verb`: one that exists, or UNKNOWN_VERB."""
@@ -96,14 +97,15 @@ class Counts:
                 self.refusals[verb, reason.wire] += 1
 
     def write(self, jobs: Sequence[Job], outcomes: Sequence[Any]) -> None:
-        """What a batch of writes was answered, in the order of `jobs`."""
+        """What a batch of writes was answered, in the order of `jobs`. That an operator asked something is no request
+        of its own."""
         now_s = time.monotonic()
-        verbs = Counter([job.write.verb for job in jobs])
+        verbs = Counter([job.write.verb for job in jobs if not job.write.crossed])
         took_s = [now_s - job.asked_s for job in jobs]
         refused = [
             (job.write.verb, outcome.reason.wire)
             for job, outcome in zip(jobs, outcomes, strict=True)
-            if outcome.__class__ is Refused
+            if outcome.__class__ is Refused and not job.write.crossed
         ]
         with self.lock:
             self.requests.update(verbs)
@@ -130,6 +132,11 @@ class Counts:
         """A client was dropped. `why` is one of a closed set."""
         with self.lock:
             self.dropped[why] += 1
+
+    def pass_over(self, count: int) -> None:
+        """What a chain was to lead to is another tenant's: it was not told."""
+        with self.lock:
+            self.foreign_references += count
 
     def free_readers(self, count: int) -> None:
         """Reader slots of dead processes were freed."""

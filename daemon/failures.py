@@ -62,6 +62,11 @@ def log_failure(event: str, error: BaseException, **fields: Any) -> None:
     log.error(event, error_class=type(error).__name__, frames=_frames(error.__traceback__), **fields)
 
 
+def log_unavailable(section: str, memory: str, error: Exception) -> None:
+    """A part of an answer could not be told, the rest was."""
+    log.warning("section_unavailable", section=section, memory=memory, error_class=type(error).__name__)
+
+
 def _frames(trace: TracebackType | None) -> list[str]:
     frames = []
     while trace is not None:

@@ -15,6 +15,7 @@ from daemon import limits
 from daemon.asking import Asking
 from daemon.caller import Caller
 from daemon.failures import note_damage, refusal_of
+from daemon.peers import check_role
 from daemon.prepare import UNSET
 from daemon.reads.audit import head_result
 from daemon.refusal import Reason, Refused
@@ -64,8 +65,7 @@ class Feed:
 
     def check_rights(self, caller: Caller) -> None:
         """Whether `caller` may (still) follow this. Raises Refused."""
-        if caller.role not in VERBS["subscribe"].roles:
-            raise Refused(Reason.DENIED, "this caller may not follow records")
+        check_role(VERBS["subscribe"], caller)
         if self.wanted.tenants is None and caller.role is not CallerRole.OPERATOR:
             raise Refused(Reason.DENIED, "only operators follow the whole store", parameter="store_wide")
         if self.wanted.level is Level.CONTENT and not caller.content:

@@ -29,6 +29,15 @@ class WaitingRead(NamedTuple):
     question: Question
 
 
+class WaitingWrite(NamedTuple):
+    """A write that goes once those before it are on their way, or answered when it has to look first."""
+
+    number: int
+    request: Request
+    caller: Caller
+    size_bytes: int
+
+
 class Host(Protocol):
     """The server. All is for the loop's thread but `cross`."""
 

@@ -59,6 +59,22 @@ SUBSCRIPTIONS: Final = 8
 MARK_EVERY_MS: Final = 15_000
 """How often a subscriber without records hears that its connection lives."""
 COMPACT_TEXT: Final = 200
+CHAIN_VERSIONS: Final = 25
+"""Of a provenance chain, the memory itself among them."""
+CHAIN_EDGES: Final = 50
+CHAIN_EVENTS: Final = 50
+CHAIN_PROPOSALS: Final = 25
+CHAIN_FACTS: Final = 25
+CHAIN_BYTES: Final = 160 * 1024
+"""Of a chain as JSON. Only topics and projects can make it longer: rows of versions beyond it are left out."""
+MEMORIES_PER_ACTION: Final = 20_000
+"""Of a selection that is acted on: it is one command, and other writes wait for it."""
+OPEN_PROPOSALS: Final = 256
+"""That may wait about one memory, at either end: each of them is looked at before one more is staged."""
+FACTS_ACCEPTED: Final = 256
+"""Of one memory, beside those it was written with: `get` tells them all, and an answer is a line."""
+DOWNSTREAM_TOLD: Final = 1000
+"""Ids that a dry run tells, of each kind; what it counts is complete."""
 IMPORTANCE_MIN: Final = 0.05
 IMPORTANCE_MAX: Final = 10.0
 
@@ -90,6 +106,9 @@ def told_limits() -> dict[str, int]:
         "pipelined_bytes": PIPELINED_BYTES,
         "connections": CONNECTIONS,
         "subscriptions": SUBSCRIPTIONS,
+        "memories_per_action": MEMORIES_PER_ACTION,
+        "open_proposals": OPEN_PROPOSALS,
+        "facts_accepted": FACTS_ACCEPTED,
         "limit": LIST_MAX,
         "limit_default": LIST_DEFAULT,
         "depth": TRACE_DEPTH_MAX,

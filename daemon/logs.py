@@ -19,9 +19,9 @@ ALLOWED = frozenset(
     {
         "action", "allowed", "boot_changed", "bytes", "chain", "check", "clean", "code", "connections", "count",
         "cycle", "database", "directory", "epoch", "errno", "error_class", "error_id", "exit_code", "frames",
-        "from_seq", "health", "held_bytes", "key", "level", "logger", "peers", "pid", "reason", "rebuilt",
-        "records", "relay", "role", "seq", "signal", "socket", "source", "state", "store", "timestamp", "to_seq",
-        "took_ms", "uid", "verb", "version", "warmed", "what", "why",
+        "from_seq", "health", "held_bytes", "key", "level", "logger", "memory", "peers", "pid", "reason", "rebuilt",
+        "records", "relay", "role", "section", "seq", "signal", "socket", "source", "state", "store",
+        "timestamp", "to_seq", "took_ms", "uid", "verb", "version", "warmed", "what", "why",
     }
 )  # fmt: skip
 _PLAIN = re.compile(r"[A-Za-z0-9_.:/@+=-]{0,256}\Z")

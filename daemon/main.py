@@ -9,10 +9,8 @@ failed journal write ends it unclean, with exit 74, because what was being writt
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import os
-import resource
 import signal
 import socket
 import sys
@@ -27,6 +25,7 @@ from daemon.counting import Counts
 from daemon.exits import Exit
 from daemon.failures import log_failure, log_what_nobody_catches
 from daemon.front import Front
+from daemon.keyfile import harden, master_keys
 from daemon.listening import bind_listener, check_socket_path, name_of, passed_listener
 from daemon.logs import configure_logs
 from daemon.moment import Moment, system_clock_ms
@@ -41,6 +40,7 @@ from daemon.supervising import Supervision
 from daemon.tending import Tending
 from daemon.wire.results import RecoveryOut
 from journal.errors import NoctuaryFault
+from journal.masterkey import Keys
 from journal.space import SpaceGuard
 from journal.store import Store
 from journal.verify import WalkStopped
@@ -52,7 +52,6 @@ SWITCH_INTERVAL_S = 0.0005
 """A question waits for the interpreter behind the writer's batch at most about this long, not Python's 5 ms."""
 HEAD_EVERY_S = 600.0
 SPACE_EVERY_S = 1.0
-_PR_SET_DUMPABLE = 4
 
 log = structlog.get_logger("daemon")
 
@@ -89,7 +88,12 @@ class Daemon:
         passed = passed_listener()
         if passed is None:
             check_socket_path(Path(config.socket))
-        arguments = (Path(config.state), VERSION, system_clock_ms(), self._check_all, self._stop.is_set)
+        with master_keys(config.master_key) as keys:
+            return await self._open_store_and_serve(passed, keys)
+
+    async def _open_store_and_serve(self, passed: socket.socket | None, keys: Keys) -> int:
+        place = Path(self._config.state)
+        arguments = (place, VERSION, system_clock_ms(), self._check_all, self._stop.is_set, keys)
         try:
             store = await asyncio.to_thread(open_journal, *arguments)
         except WalkStopped:  # nothing was written yet
@@ -241,12 +245,6 @@ def _unlink_own(path: str, own: os.stat_result) -> None:
             os.unlink(path)
     except FileNotFoundError:
         pass
-
-
-def harden() -> None:
-    """No core dumps, no reading of this process's memory by others of the same user."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def run_daemon(config: Config, reload: Callable[[], Config] | None = None, *, check_all: bool = False) -> int:

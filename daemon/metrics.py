@@ -93,6 +93,11 @@ def _counted(counts: Counts) -> Iterator[Metric]:
     yield _counter("records_written", "Records that this process has written to the journal for clients.", records)
     yield _counter("folded_records", "Records that the start of this process has folded.", counts.folded_at_start)
     yield _counter("stale_readers_freed", "Reader slots of dead processes that were freed.", stale)
+    yield _counter(
+        "foreign_references",
+        "What provenance chains led to in another tenant, and did not tell.",
+        counts.foreign_references,
+    )
     yield _counters("clients_dropped", "Clients that held too much or took too long.", ("why",), dropped)
     yield _counter("log_lines_lost", "Log lines that could not be written.", Lines.lost_ever)
     yield _gauge("connections", "Clients that are connected.", counts.connections)

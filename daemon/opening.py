@@ -21,6 +21,7 @@ from journal.creating import create_store, remove_leftovers
 from journal.errors import StoreAbsent
 from journal.layout import StateDir, read_boot_id
 from journal.log import Log
+from journal.masterkey import PLAIN, Keys
 from journal.space import make_way
 from journal.store import Store, Walk, open_store
 from journal.verify import ShouldStop
@@ -38,12 +39,18 @@ FOLDED_BYTES = 4096
 
 
 def open_journal(
-    state: Path, version: str, now_ms: int, check_all: bool = False, should_stop: ShouldStop | None = None
+    state: Path,
+    version: str,
+    now_ms: int,
+    check_all: bool = False,
+    should_stop: ShouldStop | None = None,
+    keys: Keys = PLAIN,
 ) -> Store:
     """The store, made if there is none, after its checks and first writes. Raises NoctuaryFault, WalkStopped.
 
     `check_all`: every record is checked, not only the newest. `should_stop` is asked while a child walks the journal,
     which it does first when the projections are to be folded from the start: pages out of order can kill a reader.
+    `keys`: with the master key, which a store that is made gets too.
     """
     directory, boot_id = StateDir(state).projections_dir, read_boot_id()
 
@@ -52,22 +59,24 @@ def open_journal(
 
     def opened(walk: Walk) -> Store:
         check = partial(_check_projections, directory, boot_id)
-        return open_store(state, version=version, now_ms=now_ms, check_projections=check, walk=walk)
+        return open_store(state, version=version, now_ms=now_ms, check_projections=check, walk=walk, keys=keys)
 
     try:
         return opened(Walk(walk_first, should_stop))
     except StoreAbsent:
-        create_store(state)
+        create_store(state, keys.master)
         return opened(Walk(None, should_stop))
 
 
 def journal_for_rebuilding(state: Path) -> Store:
-    """The store in `state`, walked and checked, to be read only; what the projections say about it is checked too.
+    """The store in `state`, walked and checked, to be read only; what the projections say about it is checked too. It
+    takes no master key: a fold reads no content.
 
     Raises NoctuaryFault.
     """
     check = partial(_check_projections, StateDir(state).projections_dir, read_boot_id())
-    return open_store(state, version="", now_ms=0, readonly=True, check_projections=check, walk=Walk(lambda: True))
+    walk, keys = Walk(lambda: True), Keys(keyless=True)
+    return open_store(state, version="", now_ms=0, readonly=True, check_projections=check, walk=walk, keys=keys)
 
 
 def _check_projections(directory: Path, boot_id: bytes, journal: Log) -> bool:
@@ -151,9 +160,9 @@ def _catch_up(store: Store, projections: ProjectionStore, progress: Progress | N
     return before_seq, rebuilt
 
 
-def open_all(state: Path, version: str, now_ms: int) -> tuple[Store, ProjectionStore, RecoveryOut]:
+def open_all(state: Path, version: str, now_ms: int, keys: Keys = PLAIN) -> tuple[Store, ProjectionStore, RecoveryOut]:
     """Everything at rest, opened and caught up. Raises NoctuaryFault."""
-    store = open_journal(state, version, now_ms)
+    store = open_journal(state, version, now_ms, keys=keys)
     try:
         projections, recovery = open_projections(store)
     except BaseException:

@@ -80,6 +80,17 @@ class Peers:
         self._entries = entries
         self.generation += 1
 
+    def unknown(self, credentials: Credentials) -> Refused:
+        """What somebody is told whom `caller` doesn't know."""
+        uid = credentials.uid
+        if uid == OVERFLOW_ID:
+            return Refused(Reason.DENIED, f"the kernel doesn't know this user: uid {uid} may never ask")
+        if self._entries:
+            message = f"uid {uid} is not known here: no [[peer]] of the configuration is for it or its groups"
+        else:
+            message = f"uid {uid} is not known here: without a [[peer]] only root and uid {self._own_uid} may ask"
+        return Refused(Reason.DENIED, message, hint=f"have a [[peer]] with uid = {uid} added, and the daemon reload")
+
     def caller(self, credentials: Credentials, via: Via) -> Caller | None:
         """The rights behind `credentials`; None for nobody."""
         uid = credentials.uid
@@ -124,10 +135,22 @@ def _mapped(entry: PeerEntry, uid: int, via: Via) -> Caller:
     )
 
 
+def check_role(verb: Verb, caller: Caller) -> None:
+    """Raises Refused: denied, naming the roles that may."""
+    if caller.role in verb.roles:
+        return
+    allowed = [role.wire for role in CallerRole if role in verb.roles]
+    raise Refused(
+        Reason.DENIED,
+        f"uid {caller.uid} is {caller.role.wire} here, and {verb.name} is not for that role",
+        allowed=allowed,
+        hint="hello tells the verbs of a role; the role stands in the [[peer]] of the caller",
+    )
+
+
 def check_access(verb: Verb, params: Any, caller: Caller) -> None:
     """Whether `caller` may ask this. Raises Refused: denied, or not_found for another's tenant."""
-    if caller.role not in verb.roles:
-        raise Refused(Reason.DENIED, "this caller may not use this verb")
+    check_role(verb, caller)
     tenant = params.tenant
     may = caller.may_write if verb.writes else caller.may_read
     allowed = tenant is UNSET or may(tenant)

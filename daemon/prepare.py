@@ -17,7 +17,7 @@ from daemon.refusal import Reason, Refused
 from daemon.wire.times import FIRST_MS, LAST_MS
 from journal.codes import ExternalKind, Kind
 from journal.sealing import keyed_hash
-from journal.tsid import parse_memory_ref, parse_tsid
+from journal.tsid import format_tsid, parse_memory_ref, parse_ref, parse_tsid
 from projections.workingset import session_hash
 
 UNSET = msgspec.UNSET
@@ -26,9 +26,10 @@ _SORTED_JSON = msgspec.json.Encoder(order="deterministic").encode
 _PACK = msgspec.msgpack.Encoder().encode
 _CANONICAL = msgspec.msgpack.Encoder(order="deterministic").encode
 _NOT_DIGESTED = frozenset({"idempotency_key", "correlation", "progress", "tenant"})
-_TIME_FIELDS = frozenset({"occurred_at", "valid_from", "valid_to", "created_at", "at"})
+_TIME_FIELDS = frozenset({"occurred_at", "valid_from", "valid_to", "created_at", "at", "since", "until"})
 _JSON_FIELDS = frozenset({"metadata"})
-_INNER_FIELDS = frozenset({"items", "facts", "imported"})
+_SESSION_FIELDS = frozenset({"session"})
+_INNER_FIELDS = frozenset({"items", "facts", "fact", "imported", "sel", "with_"})
 """Which parameters hold structs that have one of these in them, for every verb that takes a key."""
 _EXTERNAL = {kind.wire: int(kind) for kind in ExternalKind}
 
@@ -107,6 +108,13 @@ def _is_tsid(text: str) -> bool:
     return True
 
 
+def parse_proposal(parameter: str, text: str) -> int:
+    try:
+        return parse_ref("proposal", text)
+    except ValueError as error:
+        raise invalid(parameter, f"not a reference to a proposal: {error}") from None
+
+
 class Sources(NamedTuple):
     """A list of references, taken apart. `refs` are in the order given: (kind, TSID), or N for `@N`."""
 
@@ -153,7 +161,8 @@ def _parse_source(parameter: str, place: int, item: str) -> tuple[int, int]:
 def request_digest(hash_key: bytes, verb: str, params: msgspec.Struct) -> bytes:
     """Keyed BLAKE2b-128 over the verb and the parameters that are present, times as (ms, offset).
 
-    Two spellings of one request (order, white space, a time with another count of zeros) share a digest.
+    Two spellings of one request (order, white space, a session's id, a time with another count of zeros) share a
+    digest.
     """
     return keyed_hash(hash_key, b"request", _CANONICAL((verb, _canonical(params))))
 
@@ -171,6 +180,8 @@ def _canonical(params: msgspec.Struct) -> msgspec.Struct:
             changes[name] = parse_time(name, value)
         elif name in _JSON_FIELDS:
             changes[name] = _canonical_json(value)
+        elif name in _SESSION_FIELDS:
+            changes[name] = f"session:{format_tsid(parse_session(name, value))}" if isinstance(value, str) else value
         elif isinstance(value, list):
             changes[name] = [_canonical(item) for item in value]
         else:
@@ -187,7 +198,7 @@ def _canonical_json(raw: bytes) -> bytes:
         return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-_CHANGED = _NOT_DIGESTED | _TIME_FIELDS | _JSON_FIELDS | _INNER_FIELDS
+_CHANGED = _NOT_DIGESTED | _TIME_FIELDS | _JSON_FIELDS | _SESSION_FIELDS | _INNER_FIELDS
 
 
 @cache

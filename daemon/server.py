@@ -36,6 +36,7 @@ from daemon.subscription import Subscription
 from daemon.trimming import give_back
 from daemon.wire.answer import encode_answer
 from daemon.wire.request import Request
+from daemon.wire.verbs import VERBS
 
 SWEEP_S = 1.0
 STOPPING_SWEEP_S = 0.25
@@ -187,13 +188,24 @@ class Server:
     # --- for connections ---
 
     def submit(self, call: Call) -> None:
+        """A write that looks first does so on a thread of the long questions'."""
+        if VERBS[call.method].looks:
+            pool = self._own_pools["list"]
+            pool.submit(call.caller.uid, connection_of(call.reply), partial(self._look, call))
+        else:
+            self._submit(call, call.reply)
+
+    def _look(self, call: Call) -> None:
+        self._submit(call, lambda outcome: self.cross(partial(_reply_all, [(call.reply, outcome)])))
+
+    def _submit(self, call: Call, refuse: Callable[[Refused], None]) -> None:
         assert self._service is not None
         try:
             self._service.submit(call)
         except Refused as refused:
-            call.reply(refused)
+            refuse(refused)
         except Exception as error:
-            call.reply(refusal_of(call.method, error))
+            refuse(refusal_of(call.method, error))
 
     def asking(self, tell: Tell | None) -> Asking:
         assert self._service is not None

@@ -15,20 +15,34 @@ from typing import Any
 
 import msgspec
 
-from daemon import backup, feed, rebuilding
+from daemon import backup, feed, looking, rebuilding
 from daemon.asking import Asking, Tell
 from daemon.call import Call, Deliver
 from daemon.caller import Caller
 from daemon.commands.passes import PassParams
-from daemon.commands.table import PreparedWrite, prepare, prepare_pass, prepare_resolvable
+from daemon.commands.table import CROSSED, PreparedWrite, prepare, prepare_pass, prepare_resolvable
 from daemon.counting import Counts
-from daemon.failures import log_failure, note_damage, refusal_of
+from daemon.crossing import Crossed, Crossings
+from daemon.failures import log_failure, log_unavailable, note_damage, refusal_of
 from daemon.forks import Forks
 from daemon.moment import Moment
 from daemon.prepare import UNSET, invalid
 from daemon.quotas import Quotas
-from daemon.reads import audit, explaining, history, lineage, listing, memories, provenance, records, review, sessions
-from daemon.reads.reading import Reading, reading
+from daemon.reads import (
+    audit,
+    cohorts,
+    explaining,
+    history,
+    lineage,
+    listing,
+    memories,
+    proposals,
+    provenance,
+    records,
+    review,
+    sessions,
+)
+from daemon.reads.reading import Met, NotBrief, Reading, reading
 from daemon.refusal import Reason, Refused
 from daemon.waiting import Job
 from daemon.wire.verbs import VERBS
@@ -58,6 +72,8 @@ _READS: dict[str, Callable[[Reading, Any], msgspec.Struct]] = {
     "explain": explaining.explain,
     "session_provenance": provenance.session_provenance,
     "review": review.review,
+    "proposals": proposals.proposal_list,
+    "cohorts": cohorts.cohort_list,
 }
 
 
@@ -72,7 +88,7 @@ class Service:
         self.store = store
         self.projections = projections
         self.moment = moment
-        self._deliver = deliver
+        self.deliver = deliver
         self._ending = threading.Event()
         self._long_work = threading.Lock()
         self.columns = HeaderColumns()
@@ -87,6 +103,7 @@ class Service:
         self.writer = Writer(
             store, projections, self.names, moment, self._answer, node, self.space, self.counts, self.quotas
         )
+        self.crossings = Crossings(lambda name: bool(self.names.tenant_numbers.get(name)), self._commit_crossing)
 
     def start(self) -> None:
         self.writer.start()
@@ -102,10 +119,14 @@ class Service:
         self.space.make_room(0)  # for the head file of a clean end
 
     def submit(self, call: Call) -> None:
-        """Prepare a write and queue it. Raises Refused for what needs no store to be refused."""
+        """Prepare a write and queue it; one that looks first does so here. Raises Refused for what is refused before it
+        is queued."""
         params = call.params
         tenant = tenant_of(params, call.caller, writes=True)
         write = prepare(call.method, params, tenant, call.caller, self.store.vault.hash_key)
+        if VERBS[call.method].looks:
+            looking.submit(self, call, write, _size_bytes(write, call.line_bytes))
+            return
         correlation = None if params.correlation is UNSET else params.correlation
         size_bytes = _size_bytes(write, call.line_bytes)
         self.writer.submit(Job(write, call.caller, correlation, call, size_bytes, monotonic(), call.connection))
@@ -127,6 +148,13 @@ class Service:
         self.writer.submit(Job(write, caller, None, awaited, BYTES_A_MEMORY + more_bytes, monotonic()))
         return awaited.result()
 
+    def _commit_crossing(self, crossed: Crossed) -> None:
+        """Have it written that an operator asks something of a tenant, and wait for it. Raises Refused."""
+        awaited: Future[dict[str, Any]] = Future()
+        write = PreparedWrite(CROSSED, crossed.tenant, None, crossed=crossed.verb)
+        self.writer.submit(Job(write, crossed.caller, crossed.correlation, awaited, BYTES_A_MEMORY, monotonic()))
+        awaited.result()
+
     def _answer(self, answers: list[tuple[Any, Any]]) -> None:
         done: list[tuple[Call, Any]] = []
         for call, outcome in answers:
@@ -140,7 +168,7 @@ class Service:
                 done.append((call, _as_result(call.method, outcome)))
             except Exception as error:  # the write stands; only this answer can't be given
                 done.append((call, refusal_of(call.method, error)))
-        self._deliver(done)
+        self.deliver(done)
 
     def asking(self, tell: Tell | None = None) -> Asking:
         """A question to this service: it ends when the daemon does."""
@@ -156,6 +184,7 @@ class Service:
         tenants = tenants_of(params, caller)
         if method == "audit":
             return self._audit(params, asking)
+        self.record_crossing(method, params, caller, tenants, budget)
         if method == "subscribe":
             return feed.subscribe(self, params, caller, tenants, asking)
         if method == "records":
@@ -164,10 +193,32 @@ class Service:
         now_ms = self.moment.now_ms()
         with reading(self.store, self.projections, self.names, tenants, now_ms, content, budget, asking) as view:
             try:
-                return _READS[method](view, params)
+                answer = _READS[method](view, params)
+                self._keep_met(view.met)
+                return answer
             except (DamagedRow, DamagedRecord, PartUnreadable) as error:
                 note_damage(self.store, self.projections, error)
                 raise refusal_of(method, error) from error
+
+    def record_crossing(
+        self, method: str, params: Any, caller: Caller, tenants: tuple[str, ...], budget: int | None = None
+    ) -> None:
+        """Before an operator is told what another tenant has. Raises NotBrief: that takes a commit."""
+        if getattr(params, "store_wide", False):
+            return
+        now_ms = self.moment.now_ms()
+        if budget is not None and self.crossings.is_due(method, caller, tenants, now_ms):
+            raise NotBrief
+        correlation = None if params.correlation is UNSET else params.correlation
+        self.crossings.record(method, caller, tenants, now_ms, correlation)
+
+    def _keep_met(self, met: Met) -> None:
+        """What a question went on from in spite of: damage is kept and logged, what led out of a tenant counted."""
+        for section, memory, error in met.unavailable:
+            note_damage(self.store, self.projections, error)
+            log_unavailable(section, memory, error)
+        if met.foreign:
+            self.counts.pass_over(met.foreign)
 
     def _audit(self, params: Any, asking: Asking) -> msgspec.Struct:
         """What it finds in the journal is kept: `status` tells it from then on. What it finds in the projections is
@@ -214,7 +265,8 @@ def _as_result(method: str, outcome: dict[str, Any]) -> msgspec.Struct:
 def _size_bytes(write: PreparedWrite, line_bytes: int) -> int:
     """At most what a write adds to journal, vault and projections beside pages that are copied: its line holds all
     that is kept of it, some of it twice (a fact in the record and sealed), each part in pages of its own."""
-    return 2 * line_bytes + BYTES_A_MEMORY * max(1, len(write.items))
+    memories = 3 if write.verb == "decide" else max(1, len(write.items))  # a fact's words are sealed again
+    return 2 * line_bytes + BYTES_A_MEMORY * memories
 
 
 def tenants_of(params: Any, caller: Caller) -> tuple[str, ...]:

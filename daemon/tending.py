@@ -21,7 +21,7 @@ from daemon.caller import Caller
 from daemon.children import DEADLY, follow
 from daemon.failures import log_failure
 from daemon.refusal import Reason, Refused
-from daemon.wire.params import RebuildParams
+from daemon.wire.exchange_params import RebuildParams
 from journal.codes import CallerRole
 from journal.environment import Environment
 from journal.errors import StoreIO

@@ -7,10 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from daemon.refusal import Reason, Refused
+from journal.errors import DamagedRecord
 from journal.events import SealedPart
 from journal.record import Record
 from journal.tsid import ClockBeyondIds, TsidSource
-from projections import idempotency, sessions, tables
+from projections import idempotency, proposals, sessions, tables
+from projections.bound import BoundState
+from projections.proposals import ProposalRow
 from projections.rows import DamagedRow, MemoryRow, SessionRow
 from projections.state import State
 from projections.workingset import WorkingSet
@@ -44,11 +47,12 @@ class View:
         zone: str,
         local_day: Callable[[int], int],
     ) -> None:
-        self.state = state
+        self._whole = state
+        self._record = record
+        self.bind(0)
         self.base = base
         self.pending = pending
         self.now_ms = now_ms
-        self.record = record
         self.unseal = unseal
         self.zone = zone
         self.local_day = local_day
@@ -62,6 +66,25 @@ class View:
         except ClockBeyondIds as error:
             raise Refused(Reason.UNAVAILABLE, "the daemon's clock is beyond what ids can hold") from error
 
+    def bind(self, tenant: int) -> None:
+        """From now on only what this tenant has is seen; 0: nothing. A command in the making does so first."""
+        self.tenant = tenant
+        self.state: State = BoundState(self._whole, frozenset({tenant}) if tenant else frozenset())
+
+    def record(self, seq: int) -> Record | None:
+        """Record `seq`, None when there is none. Raises DamagedRecord, also for another tenant's: what led to it is
+        damaged then."""
+        record = self._record(seq)
+        if record is not None and record.tenant != self.tenant:
+            raise DamagedRecord(seq, "tenant")
+        return record
+
+    def own_record(self, seq: int) -> Record | None:
+        """Record `seq`, None when there is none or it is another tenant's: for whoever goes through numbers that may be
+        anybody's. Raises DamagedRecord."""
+        record = self._record(seq)
+        return record if record is not None and record.tenant == self.tenant else None
+
     def tenant_number(self, name: str) -> int:
         """The number of the tenant, 0 when nothing was ever written to it."""
         return self.pending.tenant_numbers.get(name) or self.base.tenant_numbers.get(name, 0)
@@ -69,6 +92,11 @@ class View:
     def memory(self, tenant: int, tsid: int) -> MemoryRow | None:
         """The memory, when it exists and is the tenant's."""
         row = self.state.memory(tsid)
+        return row if row is not None and row.tenant == tenant else None
+
+    def proposal(self, tenant: int, proposal: int) -> ProposalRow | None:
+        """The proposal, when it exists and is the tenant's."""
+        row = proposals.get(self.state, proposal)
         return row if row is not None and row.tenant == tenant else None
 
     def session_number(self, tenant: int, tsid: int) -> int | None:

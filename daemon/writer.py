@@ -14,10 +14,14 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from daemon.admission import Admission, Content
+from daemon.call import Call
+from daemon.caller import Caller
 from daemon.commands import remember
 from daemon.commands.building import Building
 from daemon.commands.table import decide
 from daemon.counting import Counts
+from daemon.crossing import crosses
+from daemon.decision import Draft
 from daemon.failures import log_failure, note_damage, refusal_of
 from daemon.moment import Moment
 from daemon.quotas import Quotas
@@ -26,8 +30,9 @@ from daemon.room import ALLOWED_WHEN_FULL, fitting
 from daemon.view import Numbers, View
 from daemon.waiting import Between, Job, Waiting, stopping
 from daemon.wire.answer import error_object
+from daemon.wire.verbs import VERBS
 from journal.errors import StoreIO
-from journal.events import Keyed, SealedPart
+from journal.events import Keyed, OperatorCrossed, SealedPart
 from journal.record import Actor, Record
 from journal.space import SpaceGuard
 from journal.store import Store
@@ -270,17 +275,27 @@ class Writer:
 
     def _admit(self, admission: Admission, job: Job) -> dict[str, Any]:
         write = job.write
-        caller = job.caller
+        caller = _caller_now(job)
         actor = Actor(caller.uid, int(caller.role), int(caller.via))
         if write.verb == "remember_many" and not write.params.atomic and write.keyed is None:
-            return {"results": self._admit_items(admission, job, actor)}
+            return {"results": self._admit_items(admission, job, caller, actor)}
         building = Building(admission.view, write.tenant, caller.uid)
+        if write.crossed:
+            return self._admit_crossing(admission, building, job, actor)
         result = decide(building, write)
         self._hold_to_quota(building, write.verb)
         if not self._may_keep_a_key(building, write.verb):
             return result  # it changed nothing: asked again it is answered alike, key or not
+        _note_crossing(building, caller, write.verb)
         admission.admit(building, actor, write.verb, job.correlation)
         return result
+
+    def _admit_crossing(self, admission: Admission, building: Building, job: Job, actor: Actor) -> dict[str, Any]:
+        """An operator's question. A tenant that never began stays so; no bound of a tenant is held against it."""
+        if building.tenant:
+            building.add(Draft(OperatorCrossed(job.write.crossed)))
+            admission.admit(building, actor, job.write.crossed, job.correlation)
+        return {}
 
     def _may_keep_a_key(self, building: Building, verb: str) -> bool:
         """Whether a command that goes on where room is short, and leaves nothing but its key, may leave that: however
@@ -300,11 +315,12 @@ class Writer:
             view.numbers = Numbers(view.state)
             raise
 
-    def _admit_items(self, admission: Admission, job: Job, actor: Actor) -> list[dict[str, Any]]:
+    def _admit_items(self, admission: Admission, job: Job, caller: Caller, actor: Actor) -> list[dict[str, Any]]:
         """Each item a command of its own: one that is refused leaves the others."""
         write = job.write
         results: list[dict[str, Any]] = []
         refs: list[tuple[int, int] | None] = []
+        crossed = False
         for index, item in enumerate(write.items):
             try:
                 if isinstance(item, Refused):
@@ -312,6 +328,7 @@ class Writer:
                 building = Building(admission.view, write.tenant, job.caller.uid)
                 result = remember.decide(building, item, refs)
                 self._hold_to_quota(building, write.verb)
+                crossed = crossed or _note_crossing(building, caller, write.verb)
                 admission.admit(building, actor, write.verb, job.correlation)
                 refs.append(remember.ref_of(result))
                 results.append(result)
@@ -320,6 +337,20 @@ class Writer:
                 refs.append(None)
                 results.append({"index": index, "error": error_object(refused)})
         return results
+
+
+def _caller_now(job: Job) -> Caller:
+    """The configuration may have been read since it was asked. Raises Refused for who may not any more."""
+    rights = job.call.rights if isinstance(job.call, Call) else None
+    return job.caller if rights is None else rights.may_write(job.caller, VERBS.get(job.write.verb), job.write.tenant)
+
+
+def _note_crossing(building: Building, caller: Caller, verb: str) -> bool:
+    """An operator's write on another tenant says so in its own command; what changed nothing leaves nothing."""
+    if not building.drafts or not crosses(caller, building.tenant_name):
+        return False
+    building.add(Draft(OperatorCrossed(verb)))
+    return True
 
 
 def unknown_outcome() -> Refused:

@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from journal.copying import CHUNK_BYTES, digest_of, make_lock_file, making
 from journal.destination import (
     OccupiedDirectory,
@@ -42,6 +44,7 @@ from journal.record import Head
 from journal.space import MARGIN_BYTES, RESERVE_BYTES, WRITABLE_FROM_BYTES, NoRoom, Space, free_bytes
 from journal.store import Store
 from journal.vault import SLOT_BYTES, SLOTS_OFFSET, SlotState, Vault
+from journal.vault_header import WRAPPED
 from journal.verify import ShouldStop, verify_in_child
 
 MAP_BYTES = 1 << 26
@@ -268,14 +271,16 @@ def _vault(source: Source, work: Path, taken: frozenset[str], replaces: bool) ->
         _copy_range(source, descriptor, 0, copied)
         place = source.place()
         _copy_range(source, descriptor, copied, _vault_bytes(place.state.vault_next))
-    vault = Vault.open(path, store.store_id)
+    vault = Vault.open(path, store.store_id, keyless=True)  # shredding takes no key
     try:
         vault.shred(keyed_still(vault, _destroyed(store, place.head.seq)))
         if replaces:
             _refuse_damaged(vault, place.state.vault_next)
+        wrapped = vault.form == WRAPPED
     finally:
         vault.close()
-    return _made(source, "vault", path, place, at, taken)
+    made = _made(source, "vault", path, place, at, taken)
+    return made._replace(entry=replace(made.entry, master_key=wrapped))
 
 
 def _vault_bytes(vault_next: int) -> int:

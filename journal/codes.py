@@ -8,12 +8,13 @@ property (its name in lower case).
 from __future__ import annotations
 
 from enum import IntEnum, unique
+from functools import cached_property
 
 
 class Code(IntEnum):
     """An integer code whose wire name is the member's name in lower case."""
 
-    @property
+    @cached_property
     def wire(self) -> str:
         return self.name.lower()
 
@@ -254,6 +255,46 @@ class CohortAction(Code):
     QUARANTINE = 0
     DEMOTE = 1
     REDERIVE = 2
+
+
+@unique
+class ProposalStatus(Code):
+    PROPOSED = 0
+    APPLIED = 1
+    REJECTED = 2
+
+
+@unique
+class Happening(Code):
+    """What has happened to a memory, as its provenance chain tells it. CREATE and IMPORT are the record that it
+    begins with; which of the other records gives which is said in one table (`projections/happenings.py`)."""
+
+    CREATE = 0
+    IMPORT = 1
+    REVISE = 2
+    SUPERSEDE = 3
+    RESOLVE = 4
+    UNRESOLVE = 5
+    ARCHIVE = 6
+    UNARCHIVE = 7
+    EMBED_FAILED = 8
+    REAFFIRM = 9
+    VERIFY = 10
+    REINFORCE = 11
+    WEAKEN = 12
+    FORGET = 13
+    RECOVER = 14
+    PRUNE = 15
+    PURGE = 16
+    PROTECT = 17
+    UNPROTECT = 18
+    RELATE = 19
+    HOLD = 20
+    RELEASE = 21
+    QUARANTINE = 22
+    DEMOTE = 23
+    REDERIVE = 24
+    LIFT = 25
 
 
 @unique

@@ -17,6 +17,7 @@ from journal.copying import wipe
 from journal.environment import Environment
 from journal.errors import CannotCreate, DamagedStore, NoctuaryFault
 from journal.layout import (
+    OLD_VAULT,
     STORE_ID_BYTES,
     StateDir,
     StoreLock,
@@ -29,20 +30,24 @@ from journal.layout import (
     write_synced,
 )
 from journal.log import DATABASES, Log
+from journal.masterkey import MasterKey
 from journal.space import require_room
 from journal.vault import Vault
 
 Fill = Callable[[StateDir], bytes]
 Finish = Callable[[StateDir], None]
-VAULT_LEFTOVERS = ("vault.new", "vault")
+VAULT_LEFTOVERS = ("vault.new", "vault", OLD_VAULT)
 """Their keys may be those of a store: they are overwritten before they go. What was interrupted between two names has
-the second.
+the second; the third is of a change of the master key.
 """
 _REMAINS = "Put it back from your copy of the state directory, or restore a backup elsewhere."
 
 
-def create_store(root: Path) -> bytes:
-    """Make a store in `root` (absent, or without one); its id. Raises CannotCreate, StoreLocked, StoreIO."""
+def create_store(root: Path, master: MasterKey | None = None) -> bytes:
+    """Make a store in `root` (absent, or without one), its keys wrapped with `master` if there is one; its id.
+
+    Raises CannotCreate, StoreLocked, StoreIO.
+    """
     require_room(root)
     make_root(root)
     state_dir = StateDir(root)
@@ -53,7 +58,7 @@ def create_store(root: Path) -> bytes:
         if not new_path(state_dir.format_file).exists():
             refuse_remains(state_dir)
             remove_leftovers(state_dir.leftovers())
-            _write_format(state_dir, _make_empty(state_dir))
+            _write_format(state_dir, _make_empty(state_dir, master))
         return _take_names(state_dir)
     finally:
         lock.release()
@@ -118,10 +123,10 @@ def _refuse_others(state_dir: StateDir, kept: frozenset[str]) -> None:
         raise CannotCreate(f"{state_dir.root} is not empty: it holds {', '.join(others[:5])}; give an empty directory")
 
 
-def _make_empty(state_dir: StateDir) -> bytes:
+def _make_empty(state_dir: StateDir, master: MasterKey | None) -> bytes:
     """Vault and journal of a new store, under their `.new` names; its id."""
     store_id = os.urandom(STORE_ID_BYTES)
-    Vault.create(new_path(state_dir.vault_file), store_id).close()
+    Vault.create(new_path(state_dir.vault_file), store_id, master=master).close()
     env = Environment.open(new_path(state_dir.journal_dir), DATABASES, durable=True)
     try:
         Log.create(env, store_id)
@@ -194,7 +199,15 @@ def remove_leftovers(leftovers: Iterable[Path]) -> None:
     for path in leftovers:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
-        elif path.name in VAULT_LEFTOVERS:
+        elif path.name in VAULT_LEFTOVERS and not _is_the_vault(path):
+            if path.name == OLD_VAULT:  # the other name of a vault must be on the disk before this one is nothing
+                sync_directory(path.parent)
             wipe(path)
         else:
             path.unlink()
+
+
+def _is_the_vault(path: Path) -> bool:
+    """Whether a leftover is but a second name of the vault that counts: a change of the master key ended so early."""
+    vault = path.with_name("vault")
+    return path.name == OLD_VAULT and os.path.lexists(vault) and os.path.samestat(os.lstat(path), os.lstat(vault))

@@ -298,20 +298,22 @@ FIELDS: dict[type, Fields] = {
     events.ProposalMade: {
         "id": _proposal, "kind": _code(codes.ProposalKind), "memory": _ref, "other": _ref,
         "edge_type": _edge_type, "action": _code(codes.ProposalAction, none=0), "fact": _struct(root.FactHead),
-        "similarity": _plain, "cycle": _cycle, "parts": _parts,
+        "cycle": _cycle, "parts": _parts,
     },
     events.ProposalDecided: {
         "id": _proposal, "accepted": _plain, "edges": _each(_edge), "facts": _each(_fact), "seqs": _numbers,
-        "parts": _parts,
+        "parts": _parts, "cycle": _cycle,
     },
     events.CohortMade: {
-        "id": _cohort, "action": _code(codes.CohortAction), "changes": _changes, "superseded": _refs,
-        "archived": _refs, "not_rederivable": _refs, "producers": _numbers, "origins": _each(_code(codes.Origin)),
-        "since": _time, "until": _time,
+        "id": _cohort, "action": _code(codes.CohortAction), "changes": _changes, "part": _plain,
+        "last": _plain, "downstream": _plain, "not_rederivable": _refs, "producers": _numbers,
+        "origins": _each(_code(codes.Origin)), "kinds": _each(_code(codes.Kind)), "since": _time, "until": _time,
+        "statuses": _each(_code(codes.Status)), "session": _number, "sealed": _plain,
     },
     events.CohortLifted: {
-        "id": _cohort, "changes": _changes, "reopened": _each(_named(memory=_ref, valid_to=_time)),
-        "unarchived": _refs, "settled": _each(_named(turn=_turn, promoted=_plain)),
+        "id": _cohort, "changes": _changes, "part": _plain, "last": _plain, "unmarked": _refs,
+        "reopened": _each(_named(memory=_ref, valid_to=_time)),
+        "unarchived": _refs, "settled": _each(_named(session=_number, turn=_turn, promoted=_plain)),
     },
     # sleep and graph
     events.SoulSet: {

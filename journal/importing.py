@@ -30,6 +30,7 @@ from journal.exporting import EXPORT_FORM, ExportHead, Progress, hash_key_check
 from journal.frames import Frame, FramePart, Level, bad_frame, decode_frame, parts_of, plaintext_of, verify_frame
 from journal.layout import STORE_ID_BYTES, StateDir, new_path, sync_directory
 from journal.log import DATABASES, Log, MetaState, Source, sealed_key
+from journal.masterkey import MasterKey
 from journal.record import CHAIN_BYTES, Record, encode_body
 from journal.sealing import Sealer
 from journal.space import MARGIN_BYTES, NoRoom, free_bytes
@@ -52,8 +53,10 @@ class Imported(NamedTuple):
     source: Source
 
 
-def import_frames(root: Path, file: BinaryIO, progress: Progress | None = None) -> Imported:
-    """Make a store in `root` (absent or empty) of an export at level content.
+def import_frames(
+    root: Path, file: BinaryIO, progress: Progress | None = None, master: MasterKey | None = None
+) -> Imported:
+    """Make a store in `root` (absent or empty) of an export at level content, its keys wrapped with `master` if given.
 
     Raises DamagedStore for an export that does not hold, CannotCreate, StoreLocked, StoreIO (NoRoom for a full
     disk). What was written until then stands under `.new` names, and the next try removes it.
@@ -61,18 +64,18 @@ def import_frames(root: Path, file: BinaryIO, progress: Progress | None = None) 
     made: list[Imported] = []
 
     def fill(state_dir: StateDir) -> bytes:
-        made.append(_fill(state_dir, file, progress))
+        made.append(_fill(state_dir, file, progress, master))
         return made[0].store_id
 
     fill_store(root, fill)
     return made[0]
 
 
-def _fill(state_dir: StateDir, file: BinaryIO, progress: Progress | None) -> Imported:
+def _fill(state_dir: StateDir, file: BinaryIO, progress: Progress | None, master: MasterKey | None) -> Imported:
     lines = _lines(file)
     source, hash_key = read_head(next(lines, b""))
     store_id = os.urandom(STORE_ID_BYTES)
-    vault = Vault.create(new_path(state_dir.vault_file), store_id, hash_key)
+    vault = Vault.create(new_path(state_dir.vault_file), store_id, hash_key, master)
     try:
         vault.start_at(1)
         env = Environment.open(new_path(state_dir.journal_dir), DATABASES, durable=True)

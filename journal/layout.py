@@ -28,6 +28,7 @@ STORE_ID_BYTES = 16
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 NEW_SUFFIX = ".new"
+OLD_VAULT = "vault.old" + NEW_SUFFIX
 DATA_FILE, LMDB_LOCK_FILE = "data.mdb", "lock.mdb"
 LMDB_FILES = (DATA_FILE, LMDB_LOCK_FILE)
 
@@ -65,6 +66,11 @@ class StateDir:
     @property
     def vault_file(self) -> Path:
         return self.root / "vault"
+
+    @property
+    def old_vault_file(self) -> Path:
+        """What the vault before a change of the master key is called until it is overwritten."""
+        return self.root / OLD_VAULT
 
     @property
     def projections_dir(self) -> Path:
@@ -114,8 +120,9 @@ class StateDir:
     def leftovers(self) -> list[Path]:
         """What an interrupted replacement, making or audit left behind: names ending in `.new`, and `unfinished`."""
         replacements = [new for path in self.all_paths() if os.path.lexists(new := new_path(path))]
-        if os.path.lexists(self.unfinished_file):
-            replacements.append(self.unfinished_file)
+        for path in (self.old_vault_file, self.unfinished_file):
+            if os.path.lexists(path):
+                replacements.append(path)
         return replacements + sorted(self.root.glob(f"{_AUDIT}*{NEW_SUFFIX}"))
 
     def make_audit_dir(self) -> Path:

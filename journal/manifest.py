@@ -9,7 +9,8 @@ The file `manifest` is two lines of ASCII, written last and replaced as a whole:
 
 A part (`journal`, `vault`) is null when it was never asked for, else `epoch`, `seq`, `chain` (hex) of the record that
 it stands at, `vault_next` (the first slot that it needs no key for, or has none), `at` (when it was made) and `files`:
-for each `name`, `bytes` and `digest` (BLAKE2b-256, hex). Parts have one file each, named `PART-EPOCH-SEQ`.
+for each `name`, `bytes` and `digest` (BLAKE2b-256, hex). Parts have one file each, named `PART-EPOCH-SEQ`. `master_key`
+says whether its keys are wrapped, so that a restore takes the master key of that time. The key is in no backup.
 
 Invariant: a file that a manifest names is never written again; what replaces it has another name.
 """
@@ -63,6 +64,7 @@ class PartEntry(msgspec.Struct, frozen=True):
     vault_next: Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
     at: str
     files: Annotated[tuple[FileEntry, ...], Meta(min_length=1, max_length=1)]
+    master_key: bool = False
 
     @property
     def file(self) -> FileEntry:

@@ -61,6 +61,15 @@ class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     event: AnyEvent
 
 
+class Envelope(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A record without what happened: that is passed over, however long it is."""
+
+    seq: int
+    at_ms: int
+    tenant: int
+    actor: Actor
+
+
 class Head(NamedTuple):
     """A place in a journal: epoch, newest sequence number (0: empty), its chain."""
 
@@ -71,6 +80,7 @@ class Head(NamedTuple):
 
 _ENCODE = msgspec.msgpack.Encoder().encode
 _DECODE = msgspec.msgpack.Decoder(Record).decode
+_DECODE_ENVELOPE = msgspec.msgpack.Decoder(Envelope).decode
 
 
 def seq_key(seq: int) -> bytes:
@@ -124,6 +134,17 @@ def decode_body(seq: int, body: bytes) -> Record:
 def decode_value(seq: int, value: bytes) -> Record:
     """The record stored under `seq`: CRC and number checked, the chain not. Raises DamagedRecord."""
     return decode_body(seq, split_value(seq, value)[1])
+
+
+def decode_envelope(seq: int, value: bytes) -> Envelope:
+    """As `decode_value`, without the event: that it is one is not checked. Raises DamagedRecord."""
+    try:
+        envelope = _DECODE_ENVELOPE(split_value(seq, value)[1])
+    except msgspec.DecodeError as error:
+        raise DamagedRecord(seq, "undecodable") from error
+    if envelope.seq != seq:
+        raise DamagedRecord(seq, "numbering")
+    return envelope
 
 
 def check_value(seq: int, value: bytes, previous: bytes) -> tuple[Record, bytes]:

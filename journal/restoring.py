@@ -43,6 +43,7 @@ from journal.layout import (
 )
 from journal.log import DATABASES, Log, MetaState
 from journal.manifest import Manifest, PartEntry, opens, read_manifest
+from journal.masterkey import MasterKey
 from journal.purges import Directive, directive, merge_purges, read_purges
 from journal.reapplying import Again, Reapplied, reapply
 from journal.record import Actor, Cause, Head, Record, encode_body
@@ -59,13 +60,16 @@ Step = Callable[[str, int, int], None]
 
 
 class Wanted(NamedTuple):
-    """What is to be restored. `vault_from`: the backup whose vault part is taken, when it is another one."""
+    """What is to be restored. `vault_from`: the backup whose vault part is taken, when it is another one. `master`:
+    the master key of the time when that part was made.
+    """
 
     backup: Path
     vault_from: Path | None
     directives: Sequence[Directive]
     version: str
     now_ms: int
+    master: MasterKey | None = None
 
 
 class Outcome(NamedTuple):
@@ -92,8 +96,8 @@ class _Parts(NamedTuple):
 def restore(root: Path, wanted: Wanted, step: Step) -> Outcome:
     """Make the store in `root`: absent, empty, or holding only `lock` and `purges`.
 
-    Raises DamagedStore (the backup, or what of it can't be used), CannotCreate, StoreLocked, StoreIO, and what `step`
-    raises.
+    Raises DamagedStore (the backup, or what of it can't be used), MasterKeyFault before anything is written,
+    CannotCreate, StoreLocked, StoreIO, and what `step` raises.
     """
     done: list[_Restoring] = []
 
@@ -104,6 +108,7 @@ def restore(root: Path, wanted: Wanted, step: Step) -> Outcome:
 
     with _held(wanted.backup), _held(wanted.vault_from or wanted.backup):
         parts = _parts(wanted)
+        _check_master_key(parts, wanted.master)
         fill_store(root, fill, frozenset({"purges"}), lambda state_dir: done[0].finish(state_dir))
     return done[0].outcome()
 
@@ -148,6 +153,12 @@ def _part(manifest: Manifest, name: str, directory: Path) -> PartEntry:
         action = "Give the backup that has it with --vault." if name == "vault" else _ELSEWHERE
         raise DamagedStore("backup", f"{directory} has no {name} part", action)
     return part
+
+
+def _check_master_key(parts: _Parts, master: MasterKey | None) -> None:
+    """Raises MasterKeyFault. A vault part that is damaged is told of when it is copied."""
+    with suppress(DamagedStore, StoreIO):
+        Vault.open(parts.vault_path, parts.store_id, readonly=True, master=master).close()
 
 
 def _check_room(root: Path, parts: _Parts) -> None:
@@ -249,7 +260,7 @@ class _Restoring:
         env = Environment.open(self._journal_dir, DATABASES, durable=True)
         try:
             log = Log(env, self._parts.store_id)
-            vault = Vault.open(self._vault_file, self._parts.store_id)
+            vault = Vault.open(self._vault_file, self._parts.store_id, master=self._wanted.master)
             try:
                 self._check_place(log)
                 _check_line(log, vault)

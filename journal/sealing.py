@@ -20,7 +20,7 @@ from hashlib import blake2b
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from journal.slots import KEY_AT, KEY_BYTES, KEYED, SLOT_BYTES
+from journal.slots import FIELD_BYTES, KEY_AT, KEYED_HEADS, SLOT_BYTES
 from journal.vault import SLOTS_OFFSET, SlotState, SlotUnreadable, Vault
 
 NONCE_BYTES = 12
@@ -29,7 +29,6 @@ DIGEST_BYTES = 16
 _NONCE_BLOCK = NONCE_BYTES * 1024
 
 _PLACE = struct.Struct(">QB")
-_KEYED_HEAD = bytes((KEYED, 0, 0, 0))
 _NEAR = 64
 """Slots of which at least one in so many is wanted are read at once."""
 
@@ -80,11 +79,12 @@ class Sealer:
             middle = len(slots) // 2
             return [*self.keys(slots[:middle]), *self.keys(slots[middle:])] if middle else [b""]
         data = self._vault.raw(SLOTS_OFFSET + first * SLOT_BYTES, (last - first + 1) * SLOT_BYTES)
-        found = []
+        keyed = KEYED_HEADS[self._vault.form]
+        fields = []
         for slot in slots:
             at = (slot - first) * SLOT_BYTES
-            found.append(data[at + KEY_AT : at + KEY_AT + KEY_BYTES] if data[at : at + 4] == _KEYED_HEAD else b"")
-        return found
+            fields.append(data[at + KEY_AT : at + KEY_AT + FIELD_BYTES] if data[at : at + 4] == keyed else b"")
+        return self._vault.plain_keys(fields)
 
 
 def sealed_digest(sealed: bytes) -> bytes:

@@ -1,8 +1,8 @@
 """A store as a whole: made, opened in the one right order, purged, closed.
 
-Opening: lock; FORMAT; leftovers; size of the data file; head of the journal; its newest records; the head
-file; the projections' watermark; the vault; purges. A child walks the journal first when the boot is another,
-when the projections are to be folded from the start, or when it is asked for: once, whatever the reasons.
+Opening: lock; FORMAT; whether the master key fits; leftovers; size of the data file; head of the journal; its newest
+records; the head file; the projections' watermark; the vault; purges. A child walks the journal first when the boot is
+another, when the projections are to be folded from the start, or when it is asked for: once, whatever the reasons.
 Invariant: every check comes before the first write that anybody could rely on, which is the OPENED record (the
 vault's nonce that it names is drawn just before). Then fresh keys, then whatever a PURGE record still asks for.
 A read-only opening writes nothing.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +25,7 @@ from journal.codes import CallerRole, Via
 from journal.creating import is_empty, lock_checked, refuse_remains, remove_leftovers
 from journal.destroying import destroyed_slots, is_destroying
 from journal.environment import Environment
-from journal.errors import RESTORE_A_BACKUP, DamagedRecord, DamagedStore, StoreAbsent
+from journal.errors import RESTORE_A_BACKUP, DamagedRecord, DamagedStore, StoreAbsent, StoreIO
 from journal.events import Opened, Purged, Restored
 from journal.headfile import check_head, read_head, write_head
 from journal.keycheck import keyed_still
@@ -38,6 +39,7 @@ from journal.layout import (
     read_format,
 )
 from journal.log import DATABASES, Log, MetaState
+from journal.masterkey import PLAIN, Keys
 from journal.preflight import check_data_file
 from journal.purges import Directive, append_purges, directive, read_purges
 from journal.record import Actor, Cause, Head, Record, decode_body, encode_body, split_value
@@ -75,7 +77,9 @@ _WHEN_NEEDED = Walk()
 class Store:
     """An open store. Made by `open_store`; `findings` is what was odd but did not keep it from opening."""
 
-    def __init__(self, state_dir: StateDir, lock: StoreLock, readonly: bool, walk: Walk = _WHEN_NEEDED) -> None:
+    def __init__(
+        self, state_dir: StateDir, lock: StoreLock, readonly: bool, walk: Walk = _WHEN_NEEDED, keys: Keys = PLAIN
+    ) -> None:
         self.dir = state_dir
         self.lock = lock
         self.readonly = readonly
@@ -90,6 +94,7 @@ class Store:
         self.vault: Vault
         self.sealer: Sealer
         self._walk = walk
+        self._keys = keys
         self._walked = False
         self._to_close: list[Callable[[], None]] = [lock.release]
 
@@ -117,6 +122,17 @@ class Store:
 
     # --- opening: checks -----------------------------------------------------------------------------
 
+    def check_master_key(self) -> None:
+        """Whether the master key fits, asked before all that takes long. Raises MasterKeyFault. What else is odd about
+        the vault is told when its turn comes.
+        """
+        with suppress(DamagedStore, StoreIO):
+            self._open_vault().close()
+
+    def _open_vault(self) -> Vault:
+        master, keyless = self._keys
+        return Vault.open(self.dir.vault_file, self.store_id, self.readonly, master, keyless and self.readonly)
+
     def check(self, check_projections: Callable[[Log], bool] | None) -> list[Destroying]:
         """All checks, in order; nothing is written. The records that destroy keys. Raises DamagedStore.
 
@@ -141,7 +157,7 @@ class Store:
         self.clean = noted == self.log.head() or self.found_seq == 0
         if check_projections is not None and not check_projections(self.log) and self.found_seq:
             self._walk_in_child()
-        self.vault = Vault.open(self.dir.vault_file, self.store_id, self.readonly)
+        self.vault = self._open_vault()
         self._to_close.append(self.vault.close)
         self.sealer = Sealer(self.vault, self.store_id)
         self._check_opened(opened)
@@ -339,15 +355,21 @@ def open_store(
     readonly: bool = False,
     check_projections: Callable[[Log], bool] | None = None,
     walk: Walk = _WHEN_NEEDED,
+    keys: Keys = PLAIN,
 ) -> Store:
-    """Open the store in `root`. Raises StoreAbsent, StoreLocked, DamagedStore, UnsafePath, StoreIO, WalkStopped."""
+    """Open the store in `root`.
+
+    Raises StoreAbsent, StoreLocked, DamagedStore, UnsafePath, StoreIO, WalkStopped; MasterKeyFault before anything is
+    written or walked.
+    """
     state_dir = StateDir(root)
     if is_empty(root):  # whatever its mode: a store that is made there closes it
         raise StoreAbsent(f"{root} is empty")
     lock = lock_checked(state_dir, existing=True)
-    store = Store(state_dir, lock, readonly, walk)
+    store = Store(state_dir, lock, readonly, walk, keys)
     try:
         store.store_id = _read_format(state_dir)
+        store.check_master_key()
         if not readonly:
             make_way(state_dir.root, state_dir.reserve_file)
             remove_leftovers(state_dir.leftovers())

@@ -14,13 +14,18 @@ DAY_MS = 86_400_000
 
 def format_ms(at_ms: int) -> str:
     """UTC milliseconds as `YYYY-MM-DDThh:mm:ss.mmmZ`. Raises ValueError beyond the years 1 to 9999."""
-    day, at_ms = divmod(at_ms, DAY_MS)
     seconds, milliseconds = divmod(at_ms, 1000)
+    return f"{_format_second(seconds)}.{milliseconds:03d}Z"
+
+
+@lru_cache(maxsize=4096)  # what is told together was often written together
+def _format_second(at_s: int) -> str:
+    day, seconds = divmod(at_s, DAY_MS // 1000)
     minutes, second = divmod(seconds, 60)
-    return f"{format_day(day)}T{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}.{milliseconds:03d}Z"
+    return f"{format_day(day)}T{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
 
 
-@lru_cache(maxsize=1024)  # what is told together lies on few days
+@lru_cache(maxsize=1024)
 def format_day(day: int) -> str:
     """Days since 1970-01-01 as `YYYY-MM-DD`."""
     return date.fromordinal(_FIRST_DAY + day).isoformat()

@@ -24,8 +24,12 @@ one with the higher generation counts, and the second is written (and synced) be
 | 40 | 40 | key for keyed hashes: 32 bytes and 8 zeros when plain |
 | 80 | 16 | nonce of this opening |
 | 96 | 16 | nonce before it that the journal may still name |
-| 112 | 16 | key check, zeros without a master key |
+| 112 | 16 | key check of the master key (`masterkey.py`), zeros without one |
 | 128 | 4 | CRC-32C of the 128 bytes before |
+
+The form is one for the whole file: a keyed slot in another form than the header's is damaged. With a master key all
+is the same but for 40 bytes: those of a slot are unwrapped each time it is read, as they are read each time without
+one; only the keys ahead of use, and the key for hashes, are held plain.
 
 Invariants: a slot that is handed out is keyed on the disk before; a slot number is handed out at most once
 for a committed record; a slot once shredded is never keyed again. One thread takes, shreds and extends;
@@ -39,14 +43,15 @@ import struct
 from collections.abc import Iterable
 from enum import IntEnum, unique
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from crc32c import crc32c
 
-from journal.errors import RESTORE_A_BACKUP, BadConfiguration, DamagedStore, ForeignStore, NoctuaryFault, StoreIO
+from journal.errors import ForeignStore, NoctuaryFault, StoreIO
 from journal.layout import FILE_MODE
-from journal.slots import keyed_anew, rows_of, states
+from journal.masterkey import NEEDED, MasterKey, MasterKeyFault
+from journal.slots import FIELD_BYTES, KEY_AT, KEYED_HEADS, keyed_anew, rows_of, states
+from journal.vault_header import SECTOR_BYTES, Header, damaged, encode_header, hash_key_in, header_of, read_header
 
 SLOTS_OFFSET = 4096
 SLOT_BYTES = 64
@@ -55,18 +60,12 @@ NONCE_BYTES = 16
 BLOCK_SLOTS = 8192
 KEYED_AHEAD_SLOTS = 4096
 
-_MAGIC = b"NOCTVLT1"
-_VERSION = 1
-_SECTOR_BYTES = 512
-_HEADER = struct.Struct("<8sIIQ16s40s16s16s16s")
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 _SLOT = struct.Struct("<4sI40s16x")
 _SCAN_BYTES = 1 << 22
 _BLANK = bytes(SLOT_BYTES)
-_KEYED_HEAD = b"\x01\x00\x00\x00"
 _SHREDDED_HEAD = b"\x02\x00\x00\x00"
-_KEY_PAD = bytes(8)
 _TAIL = bytes(16)
 
 
@@ -91,29 +90,28 @@ class SlotUnreadable(NoctuaryFault):
         super().__init__(f"vault slot {slot} is {state.name.lower()}")
 
 
-class _Header(NamedTuple):
-    generation: int
-    store_id: bytes
-    hash_key: bytes
-    nonce: bytes
-    previous_nonce: bytes
-
-
 class Vault:
     """An open vault. `next_slot` is the one that `take` hands out next (0: `start_at` not called yet)."""
 
-    def __init__(self, path: Path, descriptor: int, header: _Header, readonly: bool) -> None:
+    def __init__(
+        self, path: Path, descriptor: int, header: Header, hash_key: bytes, readonly: bool, master: MasterKey | None
+    ) -> None:
         self.path = path
         self.readonly = readonly
         self.next_slot = 0
         self._descriptor = descriptor
         self._header = header
+        self._hash_key = hash_key
+        self._master = master
         self._first = 0  # the slot of _keys[0]
         self._keys: list[bytes] = []  # b"": a slot that can't be handed out
 
     @classmethod
-    def create(cls, path: Path, store_id: bytes, hash_key: bytes | None = None) -> Vault:
-        """A new vault with no slot keyed, on the disk when this returns; without `hash_key` with a fresh one.
+    def create(
+        cls, path: Path, store_id: bytes, hash_key: bytes | None = None, master: MasterKey | None = None
+    ) -> Vault:
+        """A new vault with no slot keyed, on the disk when this returns; without `hash_key` with a fresh one, and
+        wrapped with `master` if there is one.
 
         Raises StoreIO.
         """
@@ -124,34 +122,54 @@ class Vault:
         except OSError as error:
             raise _failed(path, error) from error
         nonce = os.urandom(NONCE_BYTES)
-        header = _Header(1, store_id, hash_key or os.urandom(KEY_BYTES), nonce, nonce)
-        vault = cls(path, descriptor, header, readonly=False)
+        hash_key = hash_key or os.urandom(KEY_BYTES)
+        header = header_of(1, store_id, hash_key, (nonce, nonce), master)
+        vault = cls(path, descriptor, header, hash_key, readonly=False, master=master)
         vault._write_header(header)
         return vault
 
     @classmethod
-    def open(cls, path: Path, store_id: bytes, readonly: bool = False) -> Vault:
-        """Open the vault of a store; writes nothing. Raises DamagedStore, ForeignStore, StoreIO."""
+    def open(
+        cls, path: Path, store_id: bytes, readonly: bool = False, master: MasterKey | None = None, keyless: bool = False
+    ) -> Vault:
+        """Open the vault of a store; writes nothing. `keyless`: one that is wrapped opens without its master key too,
+        for all that needs no key: states, shredding, nonces, raw bytes.
+
+        Raises DamagedStore, ForeignStore, StoreIO; MasterKeyFault when `master` is needed, wrong, or not wanted.
+        """
         access = os.O_RDONLY if readonly else os.O_RDWR
         try:
             descriptor = os.open(path, access | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError as error:
-            raise _damaged("it is missing") from error
+            raise damaged("it is missing") from error
         except OSError as error:
             raise _failed(path, error) from error
         try:
-            header = _read_header(descriptor)
+            header = read_header(descriptor)
             if header.store_id != store_id:
                 raise ForeignStore("vault", "its store id is not that of FORMAT", "Put the right vault back.")
+            hash_key = hash_key_in(header, master, keyless)
         except BaseException:
             os.close(descriptor)
             raise
-        return cls(path, descriptor, header, readonly)
+        return cls(path, descriptor, header, hash_key, readonly, master)
 
     @property
     def hash_key(self) -> bytes:
-        """The key for keyed hashes."""
-        return self._header.hash_key
+        """The key for keyed hashes. Raises MasterKeyFault in a vault that was opened without its master key."""
+        if not self._hash_key:
+            raise MasterKeyFault(NEEDED)
+        return self._hash_key
+
+    @property
+    def header(self) -> Header:
+        """The header, as it lies there."""
+        return self._header
+
+    @property
+    def form(self) -> int:
+        """Of all its keys: 0 plain, 1 wrapped."""
+        return self._header.form
 
     @property
     def nonces(self) -> tuple[bytes, bytes]:
@@ -166,15 +184,30 @@ class Vault:
 
     def state(self, slot: int) -> SlotState:
         """What the slot is on the disk."""
-        return _slot_state(slot, self._read(slot))
+        return _slot_state(slot, self._read(slot), self.form)
 
     def key(self, slot: int) -> bytes:
-        """The key in a slot. Raises SlotUnreadable."""
+        """The key in a slot. Raises SlotUnreadable; MasterKeyFault in a vault opened without its master key."""
         data = self._read(slot)
-        state = _slot_state(slot, data)
+        state = _slot_state(slot, data, self.form)
         if state is not SlotState.KEYED:
             raise SlotUnreadable(slot, state)
-        return data[8 : 8 + KEY_BYTES]
+        if not self.form:
+            return data[KEY_AT : KEY_AT + KEY_BYTES]
+        if self._master is None:
+            raise MasterKeyFault(NEEDED)
+        key = self._master.unwrap(data[KEY_AT : KEY_AT + FIELD_BYTES])
+        if key is None:
+            raise SlotUnreadable(slot, SlotState.DAMAGED)
+        return key
+
+    def plain_keys(self, fields: list[bytes]) -> list[bytes]:
+        """The keys in key fields of 40 bytes, empty where one does not unwrap or is empty. Raises MasterKeyFault."""
+        if not self.form:
+            return [field[:KEY_BYTES] for field in fields]
+        if self._master is None:
+            raise MasterKeyFault(NEEDED)
+        return self._master.unwrap_each(fields)
 
     def shredded_slots(self, before: int) -> list[int]:
         """The slots below `before` whose state is shredded, ascending; their checksums are not looked at."""
@@ -188,14 +221,21 @@ class Vault:
         return found
 
     def odd_slots(self, before: int) -> dict[int, SlotState]:
-        """The slots from 1 to below `before` that are not keyed, each with its state."""
+        """The slots from 1 to below `before` that are not keyed, each with its state. Damaged is with a master key also
+        one whose key it does not unwrap.
+        """
         found: dict[int, SlotState] = {}
         per_scan = _SCAN_BYTES // SLOT_BYTES
         for first in range(1, before, per_scan):
             count = min(per_scan, before - first)
             size = count * SLOT_BYTES
             data = os.pread(self._descriptor, size, SLOTS_OFFSET + first * SLOT_BYTES).ljust(size, b"\0")
-            state_of = states(first, rows_of(data))
+            rows = rows_of(data)
+            state_of = states(first, rows, self.form)
+            if self._master is not None:
+                keyed = np.flatnonzero(state_of == SlotState.KEYED)
+                holds, _ = self._master.unwrap_all(rows[keyed, KEY_AT : KEY_AT + FIELD_BYTES])
+                state_of[keyed[~holds]] = SlotState.DAMAGED
             for index in np.flatnonzero(state_of != SlotState.KEYED):
                 found[first + int(index)] = SlotState(int(state_of[index]))
         return found
@@ -268,7 +308,9 @@ class Vault:
         size = count * SLOT_BYTES
         offset = SLOTS_OFFSET + first * SLOT_BYTES
         old = os.pread(self._descriptor, size, offset).ljust(size, b"\0")
-        new, keys = keyed_anew(first, old)
+        if self.form and self._master is None:
+            raise MasterKeyFault(NEEDED)
+        new, keys = keyed_anew(first, old, None if self._master is None else self._master.wrap_all)
         self._write(new, offset)
         self._keys += keys
 
@@ -286,7 +328,7 @@ class Vault:
         for slot in wanted:
             if self.state(slot) is SlotState.SHREDDED:
                 continue
-            data = _encode_slot(slot, _SHREDDED_HEAD, bytes(KEY_BYTES + len(_KEY_PAD)))
+            data = _encode_slot(slot, _SHREDDED_HEAD, bytes(FIELD_BYTES))
             self._write(data, SLOTS_OFFSET + slot * SLOT_BYTES)
             if 0 <= slot - self._first < len(self._keys):
                 self._keys[slot - self._first] = b""
@@ -314,9 +356,9 @@ class Vault:
             self._descriptor = -1
         self._keys = []
 
-    def _write_header(self, header: _Header) -> None:
-        data = _encode_header(header)
-        for offset in (_SECTOR_BYTES, 0):
+    def _write_header(self, header: Header) -> None:
+        data = encode_header(header)
+        for offset in (SECTOR_BYTES, 0):
             self._write(data, offset)
             self._sync()
         self._header = header
@@ -344,55 +386,14 @@ def _encode_slot(slot: int, head: bytes, key: bytes) -> bytes:
     return _SLOT.pack(head, checksum, key)
 
 
-def _slot_state(slot: int, data: bytes) -> SlotState:
+def _slot_state(slot: int, data: bytes, form: int = 0) -> SlotState:
     if data == _BLANK:
         return SlotState.BLANK
     if _U32.unpack_from(data, 4)[0] != crc32c(_U64.pack(slot) + data[:4] + data[8:]):
         return SlotState.DAMAGED
-    if data[:4] == _KEYED_HEAD:
+    if data[:4] == KEYED_HEADS[form]:
         return SlotState.KEYED
     return SlotState.SHREDDED if data[:4] == _SHREDDED_HEAD else SlotState.DAMAGED
-
-
-def _encode_header(header: _Header) -> bytes:
-    covered = _HEADER.pack(
-        _MAGIC,
-        _VERSION,
-        0,
-        header.generation,
-        header.store_id,
-        header.hash_key + _KEY_PAD,
-        header.nonce,
-        header.previous_nonce,
-        bytes(16),
-    )
-    return (covered + _U32.pack(crc32c(covered))).ljust(_SECTOR_BYTES, b"\0")
-
-
-def _read_header(descriptor: int) -> _Header:
-    copies = [_decode_header(os.pread(descriptor, _SECTOR_BYTES, at)) for at in (0, _SECTOR_BYTES)]
-    valid = [header for header in copies if header is not None]
-    if not valid:
-        raise _damaged("neither copy of its header holds")
-    return max(valid, key=lambda header: header.generation)
-
-
-def _decode_header(data: bytes) -> _Header | None:
-    """The header in one copy; None when it is damaged. Raises for one that this program can't use."""
-    if len(data) < _HEADER.size + 4:
-        return None
-    if _U32.unpack_from(data, _HEADER.size)[0] != crc32c(data[: _HEADER.size]):
-        return None
-    magic, version, form, generation, store_id, key, nonce, previous, _check = _HEADER.unpack_from(data)
-    if magic != _MAGIC or version != _VERSION:
-        raise ForeignStore("vault", f"it says {magic!r} version {version}", "Use the version that wrote it.")
-    if form:
-        raise BadConfiguration("the vault's keys are wrapped with a master key, and none is configured")
-    return _Header(generation, store_id, key[:KEY_BYTES], nonce, previous)
-
-
-def _damaged(found: str) -> DamagedStore:
-    return DamagedStore("vault", found, f"{RESTORE_A_BACKUP} Without its vault no text can be read.")
 
 
 def _failed(path: Path, error: OSError) -> StoreIO:

@@ -4,10 +4,12 @@
 made, CRC-32C. `edges_in`, key target TSID, type, source TSID: kind of the source u8, CRC-32C.
 Invariant: an edge stands in both, or in none.
 
-`lines`, key TSID: of each version of a memory that was revised, 24 bytes little-endian (first version u64, newest u64,
-the version whose sources it stands on u64), CRC-32C. The newest is kept with the first version, elsewhere it is 0.
+`lines`, key TSID: of each version of a memory that was revised, or took another's place, u64 little-endian each: first
+version, newest, then the memories whose sources it stands on, one at least, CRC-32C. The newest is kept with the first
+version, elsewhere it is 0. Several hold up what has no sources of its own and took the place of several.
 `externals`, key TSID, seq: CRC-32C. The records that later brought support from outside the store.
-What a version stands on is told when it is made, for ever: so no question goes through a long line of versions.
+What a version stands on is told when it is made, or when it takes the place of a memory that was there: so no question
+goes through a long line of versions.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from projections.state import KEY64, KEY64_64, State
 
 ENTRY = struct.Struct(">BBQ")
 IN_KEY = struct.Struct(">QBQ")
-_LINE = struct.Struct("<QQQ")
+_LINE = struct.Struct("<QQ")
+_OWNER = struct.Struct("<Q")
 _DERIVED = int(EdgeType.DERIVED_FROM)
 _EVIDENCE = int(EdgeType.EVIDENCE)
 
@@ -57,28 +60,39 @@ def created(state: State, record: Record, event: events.MemoryCreated) -> None:
 
 
 class _Line(NamedTuple):
-    """Where a version stands in the line of its versions. `owner`: the one whose sources it stands on."""
+    """Where a version stands in the line of its versions. `owners`: those whose sources it stands on."""
 
     first: int
     newest: int
-    owner: int
+    owners: tuple[int, ...]
 
 
 def _continue_line(state: State, event: events.MemoryCreated, before: int) -> None:
-    line = _line(state, before) or _Line(before, 0, before)
-    _put_line(state, event.id, _Line(line.first, 0, event.id if event.sources else line.owner))
-    _put_line(state, line.first, _Line(line.first, event.id, line.first))
+    line = _line(state, before) or _Line(before, 0, (before,))
+    _put_line(state, event.id, _Line(line.first, 0, (event.id,) if event.sources else line.owners))
+    _put_line(state, line.first, _Line(line.first, event.id, owners(state, line.first)))
 
 
 def _put_line(state: State, tsid: int, line: _Line) -> None:
     key = KEY64.pack(tsid)
-    state.put(tables.LINES, key, rows.seal_row(key, _LINE.pack(*line)))
+    payload = _LINE.pack(line.first, line.newest) + b"".join(map(_OWNER.pack, line.owners))
+    state.put(tables.LINES, key, rows.seal_row(key, payload))
+
+
+def line_in(key: bytes, value: bytes) -> _Line:
+    """Where the version of this key stands in its line. Raises DamagedRow."""
+    return _unpack_line(rows.open_row(tables.LINES, key, value))
+
+
+def _unpack_line(payload: bytes) -> _Line:
+    first, newest = _LINE.unpack_from(payload)
+    return _Line(first, newest, tuple(owner for (owner,) in _OWNER.iter_unpack(payload[_LINE.size :])))
 
 
 def _line(state: State, tsid: int) -> _Line | None:
     key = KEY64.pack(tsid)
     value = state.get(tables.LINES, key)
-    return None if value is None else _Line._make(_LINE.unpack(rows.open_row(tables.LINES, key, value)))
+    return None if value is None else line_in(key, value)
 
 
 def supported(
@@ -96,6 +110,31 @@ def supported(
         if state.get(tables.EDGES_IN, in_key) is None:
             _append(state, tsid, (_EVIDENCE, other_kind, other))
             state.put(tables.EDGES_IN, in_key, rows.seal_row(in_key, bytes((kind,))))
+
+
+def superseded(state: State, record: Record, event: events.Superseded) -> None:
+    """What a successor that was made by `revise` says itself stands there already."""
+    (kind, predecessor), (successor_kind, successor) = event.predecessor, event.successor
+    in_key = IN_KEY.pack(predecessor, event.edge_type, successor)
+    if state.get(tables.EDGES_IN, in_key) is None:
+        _append(state, successor, (event.edge_type, kind, predecessor))
+        state.put(tables.EDGES_IN, in_key, rows.seal_row(in_key, bytes((successor_kind,))))
+        _inherit_ground(state, successor, predecessor)
+
+
+def _inherit_ground(state: State, successor: int, predecessor: int) -> None:
+    """A memory that was there before takes another's place. What has no sources of its own stands on what that one
+    stood on, and on what those did whose place it took before."""
+    before = [owner for owner in owners(state, predecessor) if _has_sources(state, owner)]
+    if not before or _has_sources(state, successor):
+        return
+    line = _line(state, successor) or _Line(successor, successor, (successor,))
+    held = line.owners if _has_sources(state, line.owners[0]) else ()
+    _put_line(state, successor, line._replace(owners=tuple(dict.fromkeys((*held, *before)))))
+
+
+def _has_sources(state: State, tsid: int) -> bool:
+    return any(edge[0] == _DERIVED for edge in outgoing(state, tsid))
 
 
 def related(state: State, record: Record, event: events.Related) -> None:
@@ -122,18 +161,32 @@ def outgoing(state: State, tsid: int) -> list[Edge]:
     return list(ENTRY.iter_unpack(rows.open_row(tables.EDGES_OUT, key, value)))
 
 
+def stands(state: State, source: int, edge_type: int, target: int) -> bool:
+    """Whether there is an edge of that type from `source` to `target`."""
+    return state.get(tables.EDGES_IN, IN_KEY.pack(target, edge_type, source)) is not None
+
+
 def grounding(state: State, tsid: int) -> list[Edge]:
-    """The edges to what a memory stands on: its sources, or, when it has none of its own, those of the version that it
-    took the place of. Raises DamagedRow.
+    """The edges to what a memory stands on, each once: its sources, or, when it has none of its own, those of all that
+    it took the place of. Raises DamagedRow.
     """
-    return [edge for edge in outgoing(state, owner(state, tsid)) if edge[0] == _DERIVED]
+    found = (edge for owner in owners(state, tsid) for edge in outgoing(state, owner) if edge[0] == _DERIVED)
+    return list(dict.fromkeys(found))
 
 
-def owner(state: State, tsid: int) -> int:
-    """The version whose sources a memory stands on: itself, or one before it; the first one when none has any. Raises
-    DamagedRow."""
+def owners(state: State, tsid: int) -> tuple[int, ...]:
+    """The memories whose sources a memory stands on: itself, or those it took the place of. Each has some when there
+    are several; the first version alone when none has any. Raises DamagedRow."""
     line = _line(state, tsid)
-    return tsid if line is None else line.owner
+    return (tsid,) if line is None else line.owners
+
+
+def owners_of_versions(state: State) -> Iterator[tuple[int, int]]:
+    """`(version, one whose sources it stands on)` of all versions of memories that were revised, or took another's
+    place. Raises DamagedRow."""
+    for key, payload in state.entries(tables.LINES, b""):
+        version = int(KEY64.unpack(key)[0])
+        yield from ((version, owner) for owner in _unpack_line(payload).owners)
 
 
 def first_version(state: State, tsid: int) -> int:
@@ -143,7 +196,7 @@ def first_version(state: State, tsid: int) -> int:
 
 
 def newest_version(state: State, tsid: int) -> int:
-    """The version that nothing has taken the place of. Raises DamagedRow."""
+    """The newest version that `revise` made of it. Raises DamagedRow."""
     line = _line(state, first_version(state, tsid))
     return tsid if line is None else line.newest
 
@@ -202,6 +255,7 @@ class Reaching:
 
 FOLDS: dict[type, Callable[..., None]] = {
     events.MemoryCreated: created,
+    events.Superseded: superseded,
     events.Related: related,
     events.Verified: supported,
     events.Reinforced: supported,

@@ -13,14 +13,19 @@ from types import ModuleType
 from journal.record import Record
 from projections import (
     blocks,
+    cohort_marks,
+    cohorts,
     edges,
     flags,
+    happenings,
     idempotency,
     memories,
     names,
     partitions,
     passes,
+    proposals,
     provenance,
+    revisions,
     sessions,
     settling,
     standing,
@@ -33,7 +38,7 @@ from projections.state import State
 Fold = Callable[[State, Record], None]
 
 ROOMS: dict[str, tuple[ModuleType, ...]] = {
-    "memories": (partitions, memories, standing, settling),
+    "memories": (partitions, memories, standing, settling, cohort_marks),
     "edges": (edges,),
     "idempotency": (idempotency,),
     "sessions": (sessions, passes),
@@ -41,6 +46,9 @@ ROOMS: dict[str, tuple[ModuleType, ...]] = {
     "names": (names,),
     "texts": (texts,),
     "flags": (flags,),
+    "proposals": (proposals,),
+    "chain": (happenings, revisions),
+    "cohorts": (cohorts,),
 }
 """By projection, in the order in which they fold an event: `FOLDS` of each says which."""
 

@@ -30,6 +30,9 @@ _BLANK = MemoryRow._make((0,) * len(MemoryRow._fields))
 """Any other memory: in a partition that no memory has, at offset 0."""
 
 
+_NESTING = (tuple, msgspec.Struct)
+
+
 class _Nothing:
     """A snapshot of a store in which nothing was written yet."""
 
@@ -49,40 +52,65 @@ def _names(value: Any, tsid: int) -> bool:
     if isinstance(value, int):
         return value == tsid
     if isinstance(value, msgspec.Struct):
-        return mentions(value, tsid)
-    return isinstance(value, tuple) and (tsid in value or any(_names(each, tsid) for each in value))
+        value = msgspec.structs.astuple(value)
+    elif not isinstance(value, tuple):
+        return False
+    return tsid in value or any(_names(each, tsid) for each in value if isinstance(each, _NESTING))
 
 
 class Focus:
-    """One record as memories see it: with those items only of its lists that name the one that asks. Each list is gone
-    through once, however many ask."""
+    """One record as memories see it: with those items only of its lists that name the one that asks. For the first that
+    asks its lists are searched; they are indexed when a second one does, so are gone through twice, however many ask.
+    """
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self._named = _numbers(record.event)
-        self._lists: dict[str, dict[int, list[Any]]] = {}
+        self._lists: dict[str, tuple[Any, ...]] = {}
+        self._first: int | None = None
+        self._first_named = False
+        self._indexed: dict[str, dict[int, list[Any]]] | None = None
+        self._named: set[int] = set()
         if isinstance(record.event, events.MemoryCreated):
             return  # its lists are what it was made from, and it is asked for by one
         for name in record.event.__struct_fields__:
             value = getattr(record.event, name)
             if isinstance(value, tuple) and len(value) > 2:  # a pair may be a reference
-                found: dict[int, list[Any]] = {}
-                self._lists[name] = found
-                for item in value:
-                    for tsid in _numbers(item):
-                        found.setdefault(tsid, []).append(item)
+                self._lists[name] = value
 
     def names(self, tsid: int) -> bool:
         """As `mentions`."""
+        if self._is_first(tsid):
+            return self._first_named
+        self._index()
         return tsid in self._named
 
     def on(self, tsid: int) -> Record:
         """The record, with what names `tsid` alone."""
         if not self._lists:
             return self._record
-        kept = {name: tuple(found.get(tsid, ())) for name, found in self._lists.items()}
+        if self._is_first(tsid):
+            kept = {name: tuple(item for item in items if _names(item, tsid)) for name, items in self._lists.items()}
+        else:
+            kept = {name: tuple(found.get(tsid, ())) for name, found in self._index().items()}
         event = msgspec.structs.replace(self._record.event, **kept)
         return msgspec.structs.replace(self._record, event=event)
+
+    def _is_first(self, tsid: int) -> bool:
+        if self._first is None:
+            self._first, self._first_named = tsid, mentions(self._record.event, tsid)
+        return self._first == tsid
+
+    def _index(self) -> dict[str, dict[int, list[Any]]]:
+        if self._indexed is not None:
+            return self._indexed
+        self._named = _numbers(self._record.event)
+        self._indexed = {}
+        for name, items in self._lists.items():
+            found = self._indexed.setdefault(name, {})
+            for item in items:
+                for tsid in _numbers(item):
+                    found.setdefault(tsid, []).append(item)
+        return self._indexed
 
 
 def _numbers(item: Any) -> set[int]:

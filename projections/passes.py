@@ -130,6 +130,21 @@ def reopened(state: State, record: Record, event: events.TurnsReopened) -> None:
     _put_sleep(state, number, msgspec.structs.replace(sleep, promoted=promoted, noise=noise))
 
 
+def cohort_lifted(state: State, record: Record, event: events.CohortLifted) -> None:
+    """Turns that were opened again are settled as they were."""
+    for number in dict.fromkeys(session for session, _, _ in event.settled):
+        turns = _turn_numbers(state, number)
+        sleep = sleep_of(state, number)
+        settled = [(tsid, promoted) for session, tsid, promoted in event.settled if session == number]
+        for tsid, promoted in settled:
+            key = KEY32_32.pack(number, turns[tsid])
+            state.put(tables.SETTLED, key, rows.seal_row(key, _SETTLED.pack(record.seq, promoted)))
+        promoted_count = sum(promoted for _, promoted in settled)
+        _put_sleep(state, number, msgspec.structs.replace(
+            sleep, promoted=sleep.promoted + promoted_count, noise=sleep.noise + len(settled) - promoted_count
+        ))  # fmt: skip
+
+
 # --- reading -------------------------------------------------------------------------------------
 
 
@@ -202,4 +217,5 @@ FOLDS: dict[type, Callable[..., None]] = {
     events.PassFailed: failed,
     events.Unparked: unparked,
     events.TurnsReopened: reopened,
+    events.CohortLifted: cohort_lifted,
 }

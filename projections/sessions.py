@@ -71,6 +71,15 @@ def memory_created(state: State, record: Record, event: events.MemoryCreated) ->
     state.put(tables.SESSION_MEMORIES, key, crc32c(key).to_bytes(4, "little"))
 
 
+def done(
+    state: State, record: Record, event: events.Marked | events.Superseded | events.Moved | events.Reaffirmed
+) -> None:
+    """Something was done to a memory, in a session."""
+    if event.session:
+        row = _known(state, event.session)
+        state.put_session(event.session, replace(row, last_at=max(row.last_at, record.at_ms)))
+
+
 def _known(state: State, number: int) -> SessionRow:
     row = state.session(number)
     if row is None:
@@ -101,4 +110,8 @@ FOLDS: dict[type, Callable[..., None]] = {
     events.SessionClosed: closed,
     events.SessionTouched: touched,
     events.MemoryCreated: memory_created,
+    events.Marked: done,
+    events.Superseded: done,
+    events.Moved: done,
+    events.Reaffirmed: done,
 }

@@ -68,6 +68,9 @@ def superseded(state: State, record: Record, event: events.Superseded) -> None:
     marks = row.marks | 1 << Mark.SUPERSEDED
     store_row(state, tsid, row._replace(marks=marks, superseded_by=event.successor[1], valid_to=event.valid_to))
     touch(state, tsid, record.seq)
+    if event.proposal or event.cohort:  # the record that made the successor says nothing of it
+        touch(state, event.successor[1], record.seq)
+    state.counters.tsid = max(state.counters.tsid, event.edge)
 
 
 def related(state: State, record: Record, event: events.Related) -> None:
@@ -82,6 +85,11 @@ def moved(state: State, record: Record, event: events.Moved) -> None:
     touch(state, tsid, record.seq)
 
 
+def fact_added(state: State, record: Record, event: events.FactAdded) -> None:
+    touch(state, event.memory[1], record.seq)
+    state.counters.tsid = max(state.counters.tsid, event.fact.id)
+
+
 FOLDS: dict[type, Callable[..., None]] = {
     events.Verified: verified,
     events.Reinforced: reinforced,
@@ -91,4 +99,5 @@ FOLDS: dict[type, Callable[..., None]] = {
     events.Superseded: superseded,
     events.Related: related,
     events.Moved: moved,
+    events.FactAdded: fact_added,
 }

@@ -22,6 +22,8 @@ VERBS = {
     "review": "", "lifecycle": "", "audit": "", "head": "", "status": "",
     "history": "id", "records": "", "subscribe": "", "cancel": "request", "rebuild": "", "backup": "dir",
     "metrics": "", "explain": "id", "session_provenance": "session",
+    "propose": "proposal_kind memory", "decide": "proposal", "proposals": "", "cohort": "action", "cohorts": "",
+    "lift": "cohort",
 }  # fmt: skip
 COMMON = "correlation progress! idempotency_key tenants+"
 MEMORY = (
@@ -31,10 +33,13 @@ MEMORY = (
 )
 SELECTION = "ids+ session subject entity text producer@ origins+ kinds+ status+ tags+ project since until"
 OPTIONS = {
-    "hello": "via", "remember": MEMORY, "remember_many": "atomic!", "get": "include+ as_known_at",
-    "list": SELECTION + " limit# cursor full!", "forget": "note", "recover": "evidence+ amount# note",
+    "hello": "via", "remember": MEMORY, "remember_many": "atomic!", "get": "include+ as_of as_known_at",
+    "list": SELECTION + " limit# cursor full! as_of as_known_at", "forget": "note", "recover": "evidence+ amount# note",
     "verify": "evidence+ note", "reinforce": "evidence+ amount# note", "weaken": "evidence+ amount# note",
-    "reaffirm": "evidence+ amount# note", "mark": "on! note", "revise": "disposition text origin fields@",
+    "reaffirm": "evidence+ amount# note session", "mark": "on! note session",
+    "revise": "disposition text origin fields@ session producer@",
+    "propose": "other edge fact@ action note", "decide": "accept!", "proposals": "status proposal_kind limit# cursor",
+    "cohort": SELECTION + " with@ downstream! token", "cohorts": "limit# cursor",
     "session_open": "project subject producer@ at", "session_close": "at",
     "sessions": "agent open! limit# cursor", "session": "include+ limit# cursor",
     "trace": "direction depth#", "review": "what+ threshold# limit# cursor", "lifecycle": "state enforce!",
@@ -43,19 +48,19 @@ OPTIONS = {
     "subscribe": "after@ level types+ store_wide!", "rebuild": "what", "backup": "parts+",
     "session_provenance": "include_clients!",
 }  # fmt: skip
+SELECTING = frozenset({"list", "cohort"})
+"""Commands whose options are the fields of a selection."""
 MARKS = "+#%@!"
 MAY_STAND_LAST = {"revise": "text"}
 """An option that may also stand without its name, behind what must be there."""
-REQUIRED = {"remember": ("kind",)}
+REQUIRED = {"remember": ("kind",), "decide": ("accept",)}
 """Options that must be there; whatever else must be is positional."""
-REFERENCES = frozenset(["id", "ids*", "session", "from", "to"])
-KINDS = ("raw", "episode", "note", "belief", "value", "goal", "relationship", "drive", "procedure", "session")
+REFERENCES = frozenset(["id", "ids*", "session", "from", "to", "memory", "proposal"])
+KINDS = (
+    "raw", "episode", "note", "belief", "value", "goal", "relationship", "drive", "procedure", "session", "proposal",
+)  # fmt: skip
 FILES = {"remember": "text", "remember_many": "items", "get": "ids"}
-LATER = (
-    "purge purges hold holds vacuum residue partitions "
-    "recall briefing propose decide proposals cohort cohorts lift soul "
-    "reflect reports"
-)
+LATER = "purge purges hold holds vacuum residue partitions recall briefing soul reflect reports"
 """Commands that other versions have."""
 NO_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 """What makes a path a wrong word. Other faults of a file are faults of input and output."""
@@ -172,8 +177,10 @@ def parameters(verb: str, words: list[str]) -> dict[str, Any]:
     if verb == "audit" and isinstance(params.get("against"), dict):
         params["against"] = [params["against"]]
     selected = {name.rstrip(MARKS) for name in SELECTION.split()}
-    if verb == "list" and (sel := {name: params.pop(name) for name in selected & params.keys()}):
+    if verb in SELECTING and (sel := {name: params.pop(name) for name in selected & params.keys()}):
         params["sel"] = sel
+    if verb == "cohort" and "sel" not in params:
+        raise Usage("cohort needs options that select memories; see noctuary cohort --help")
     return params
 
 

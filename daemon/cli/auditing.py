@@ -33,15 +33,19 @@ def place_of(socket: str | None, words: list[str]) -> tuple[Path | None, list[st
 
 def run(given: dict[str, Any], words: list[str]) -> dict[str, Any]:
     """The result. Raises Usage, noctuary.NoctuaryError, NoctuaryFault."""
+    from daemon.cli.keyed import take_key_file
+
+    key_file, words = take_key_file(words)
     state, rest = place_of(given["socket"], words)
     params = arguments.parameters("audit", rest)
     if state is None:
         return asked(given, params)
     from daemon.cli import progressing
     from daemon.cli.offline import audit_offline, store_at
+    from daemon.keyfile import master_keys
 
-    with progressing.shown() as on_progress:
-        told = audit_offline(state, checked(params), progressing.teller(on_progress))
+    with master_keys(key_file, keyless=True) as keys, progressing.shown() as on_progress:
+        told = audit_offline(state, checked(params), progressing.teller(on_progress), keys)
     return asked(given, params, state, store_at(state)) if told is None else told
 
 
@@ -51,7 +55,7 @@ def checked(params: dict[str, Any]) -> Any:
 
     from daemon.refusal import Refused
     from daemon.wire.checks import check_params
-    from daemon.wire.params import AuditParams
+    from daemon.wire.exchange_params import AuditParams
     from daemon.wire.request import explain
 
     try:

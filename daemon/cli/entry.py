@@ -240,6 +240,12 @@ def restore(given: dict[str, Any], words: list[str]) -> int:
     return restoring.run(given, words)
 
 
+def rekey(given: dict[str, Any], words: list[str]) -> int:
+    from daemon.cli import rekeying
+
+    return rekeying.run(given, words)
+
+
 def region(given: dict[str, Any], words: list[str]) -> int:
     from daemon.cli import region as of_region
 
@@ -260,6 +266,7 @@ COMMANDS: dict[str, Callable[[dict[str, Any], list[str]], int]] = {
     "import": import_file,
     "export": export,
     "restore": restore,
+    "rekey": rekey,
     "region": region,
     "subscribe": subscribe,
     "trace": trace,

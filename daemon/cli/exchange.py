@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
@@ -20,15 +20,17 @@ import noctuary
 from daemon.cli import arguments, auditing, exits, progressing
 from daemon.cli.arguments import Usage
 from daemon.cli.complaining import complain
+from daemon.cli.keyed import take_key_file
 from daemon.cli.sameness import require_served
 from daemon.config import default_state
+from daemon.keyfile import master_keys
 from journal.errors import EXPORT_AGAIN, CannotCreate, DamagedStore, StoreLocked
 from journal.exporting import EXPORT_FORM, export_file, export_lines, hash_key_check
 from journal.frames import Level
 from journal.layout import StateDir
 
-EXPORT = "export [--level skeleton|sealed|content] [--out FILE] [--force] [--state DIR]"
-IMPORT = "import --format frames FILE [--state DIR]"
+EXPORT = "export [--level skeleton|sealed|content] [--out FILE] [--force] [--state DIR] [--master-key FILE]"
+IMPORT = "import --format frames FILE [--state DIR] [--master-key FILE]"
 PAGE_RECORDS = 1000
 
 Step = Callable[[int, int], None]
@@ -38,18 +40,27 @@ def export(given: dict[str, Any], words: list[str]) -> int:
     """Write an export; the exit code. Raises Usage, noctuary.NoctuaryError, NoctuaryFault."""
     if given["tenant"]:
         raise Usage("export has no option --tenant: it is of the whole store")
+    key_file, words = take_key_file(words)
     state, rest = auditing.place_of(given["socket"], words)
     level, out, force = _options(rest)
+    source = _Source(state, key_file)
     if out == "-":
-        return _to_output(given, state, level)
+        return _to_output(given, source, level)
     _refuse_state(Path(out), state)
     told: dict[str, Any] = {}
     with export_file(Path(out), replace=force) as file, _steps("export") as step:
-        for line in _lines(given, state, level, step):
+        for line in _lines(given, source, level, step):
             told = told or msgspec.json.decode(line)
             file.write(line)
     _show(given, {"file": out, "level": told["level"], "records": told["head"]["seq"], "head": told["head"]}, "export")
     return exits.OK
+
+
+class _Source(NamedTuple):
+    """What is exported: the store in `state`, None for the daemon's; and the file of its master key, if any."""
+
+    state: Path | None
+    key_file: str | None
 
 
 def _refuse_state(out: Path, state: Path | None) -> None:
@@ -78,11 +89,11 @@ def _options(words: list[str]) -> tuple[Level, str, bool]:
     return Level(level), out, force
 
 
-def _to_output(given: dict[str, Any], state: Path | None, level: Level) -> int:
+def _to_output(given: dict[str, Any], source: _Source, level: Level) -> int:
     """To standard output. One that nobody reads to its end is no export: that is not done in silence."""
     try:
         with _steps("export") as step:
-            for line in _lines(given, state, level, step):
+            for line in _lines(given, source, level, step):
                 sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
@@ -91,15 +102,20 @@ def _to_output(given: dict[str, Any], state: Path | None, level: Level) -> int:
     return exits.OK
 
 
-def _lines(given: dict[str, Any], state: Path | None, level: Level, step: Step) -> Iterator[bytes]:
+def _lines(given: dict[str, Any], source: _Source, level: Level, step: Step) -> Iterator[bytes]:
     """The lines of the export, of the store itself or of its daemon."""
+    state = source.state
     if state is None:
         yield from _live(given, None, "", level, step)
         return
     from daemon.cli.offline import open_to_read, store_at
 
     try:
-        with open_to_read(state) as (store, destroying):
+        keyless = level is not Level.CONTENT
+        with (
+            master_keys(source.key_file, keyless=keyless) as keys,
+            open_to_read(state, keys) as (store, destroying),
+        ):
             yield from export_lines(store, destroying, level, step)
             return
     except StoreLocked:
@@ -154,9 +170,10 @@ def import_frames(given: dict[str, Any], words: list[str]) -> int:
 
     if given["tenant"] or given["socket"] is not None:
         raise Usage("an import of frames makes a store: it takes --state, no --socket and no --tenant")
+    key_file, words = take_key_file(words)
     path, state = _import_options(words)
-    with _source(path) as file, _steps("import") as step:
-        made = make(state, file, step)
+    with master_keys(key_file) as keys, _source(path) as file, _steps("import") as step:
+        made = make(state, file, step, keys.master)
     source = made.source
     told = {"store": source.store.hex(), "epoch": source.epoch, "seq": source.seq, "chain": source.chain.hex()}
     _show(

@@ -15,20 +15,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import lmdb
 import msgspec
 
 from daemon.asking import Tell
 from daemon.prepare import UNSET
-from daemon.reads.audit import audit, head_result, region_findings
-from daemon.wire.params import AuditParams
+from daemon.reads.audit import audit, head_result, region_findings, tenant_findings
+from daemon.wire.exchange_params import AuditParams
 from daemon.wire.results import AuditResult, FindingOut, HeadResult
 from journal.copying import make_lock_file
 from journal.errors import DamagedStore, StoreAbsent, StoreIO, StoreLocked
 from journal.keycheck import check_keys
 from journal.layout import DATA_FILE, StateDir, StoreLock, new_path, read_format
+from journal.masterkey import Keys
 from journal.store import Destroying, Store
 from journal.verify import Finding, Verification, verify_in_child
 from projections.rows import DamagedRow
@@ -36,6 +37,7 @@ from projections.store import ProjectionStore
 
 _REBUILD: Final = "Run `noctuary rebuild`: they are folded again."
 _RESTORE: Final = "Put back the file that belongs to this store."
+NO_KEY: Final = Keys(keyless=True)
 NOT_COMPARED: Final = "the projections are not compared: what is there isn't trusted, the daemon folds it anew"
 
 
@@ -71,8 +73,11 @@ def store_at(state: Path) -> str:
     return read_format(StateDir(state).format_file).hex()
 
 
-def audit_offline(state: Path, params: AuditParams, tell: Tell = _to_nobody) -> dict[str, Any] | None:
-    """The result as on the wire, with `notes`; None when the lock is held. `tell` hears how far it is.
+def audit_offline(
+    state: Path, params: AuditParams, tell: Tell = _to_nobody, keys: Keys = NO_KEY
+) -> dict[str, Any] | None:
+    """The result as on the wire, with `notes`; None when the lock is held. `tell` hears how far it is. It takes no
+    master key; with one, whether that is the right one is seen, and whether it opens every slot.
 
     Raises NoctuaryFault.
     """
@@ -83,7 +88,7 @@ def audit_offline(state: Path, params: AuditParams, tell: Tell = _to_nobody) -> 
         return None
     try:
         with tempfile.TemporaryDirectory(prefix="noctuary-audit-") as scratch:
-            return _audit(View(Path(scratch), real), lock, params, tell)
+            return _audit(Store(View(Path(scratch), real), lock, readonly=True, keys=keys), params, tell)
     finally:
         lock.release()
 
@@ -108,22 +113,23 @@ def _lock(real: StateDir) -> StoreLock:
 
 
 @contextmanager
-def open_to_read(state: Path) -> Iterator[tuple[Store, list[Destroying]]]:
+def open_to_read(state: Path, keys: Keys = NO_KEY) -> Iterator[tuple[Store, list[Destroying]]]:
     """The store in `state`, checked as at a start and walked in a child, with the records that destroy keys.
 
-    Raises StoreLocked when another process has it open, StoreAbsent, and DamagedStore for whatever is found.
+    Raises StoreLocked when another process has it open, StoreAbsent, MasterKeyFault before the walk, and DamagedStore
+    for whatever is found.
     """
     real = StateDir(state.absolute())
     lock = _lock(real)
     try:
         with tempfile.TemporaryDirectory(prefix="noctuary-read-") as scratch:
             view = View(Path(scratch), real)
-            store_id = _store_id(real)
+            store = Store(view, lock, readonly=True, keys=keys)
+            store.store_id = _store_id(real)
+            store.check_master_key()
             _link_journal(view)
             for found in verify_in_child(view.root).findings:
                 raise DamagedStore("journal", f"{found.code}: {found.what}", found.action, found.seq)
-            store = Store(view, lock, readonly=True)
-            store.store_id = store_id
             try:
                 yield store, store.check(None)
             except lmdb.Error as error:
@@ -140,18 +146,18 @@ def _link_journal(view: View) -> None:
     make_lock_file(view.journal_dir)  # where the scratch disk is full, this says so
 
 
-def _audit(view: View, lock: StoreLock, params: AuditParams, tell: Tell) -> dict[str, Any]:
+def _audit(store: Store, params: AuditParams, tell: Tell) -> dict[str, Any]:
+    view = cast(View, store.dir)
     try:
-        store_id = _store_id(view.real)
+        store.store_id = _store_id(view.real)
     except DamagedStore as error:
         return _only(0, [_fault(error)])
+    store.check_master_key()
     _link_journal(view)
     tell("walk", 0, 1)  # in a child, which doesn't say how far it is
     walked = verify_in_child(view.root)
     if walked.findings:
-        return _damaged(store_id, walked)
-    store = Store(view, lock, readonly=True)
-    store.store_id = store_id
+        return _damaged(store.store_id, walked)
     try:
         store.check(None)
         return _opened(store, view, walked, params, tell)
@@ -204,6 +210,7 @@ def _rebuilt(store: Store, view: View, result: AuditResult, tell: Tell) -> list[
         folded.catch_up(store.log, partial(tell, "fold"))
         result.digests = folded.digests()
         result.findings += region_findings(folded)
+        result.findings += tenant_findings(store, folded)
     finally:
         folded.close(clean=False)
     return notes

@@ -45,6 +45,16 @@ VERB_WORDS: dict[str, str] = {
         "and turns; with include_clients also the notes that clients made of them. The memories that carry the session "
         "are told by session with include derived."
     ),
+    "propose": "Stages an edge, a fact, a resolution or a retention for somebody to decide. Staged twice it is one.",
+    "decide": "Accepts a proposal, with what comes of it in one commit, or rejects it. Once.",
+    "proposals": "Gives proposals, newest first, page by page.",
+    "cohort": (
+        "Quarantines, demotes or re-derives what a selection finds, or compares two. First it only tells. Only notes "
+        "that a pass of sleep made of turns can be re-derived; other memories are told in not_rederivable and left as "
+        "they are."
+    ),
+    "cohorts": "Gives the cohorts there are, newest first, page by page.",
+    "lift": "Undoes what a cohort did.",
 }
 OPTION_WORDS: dict[str, dict[str, str]] = {
     "hello": {
@@ -93,8 +103,12 @@ OPTION_WORDS: dict[str, dict[str, str]] = {
     },
     "get": {
         "ids": "references of memories",
-        "include": "what to answer besides; provenance is refused by this version",
-        "as_known_at": "as they were known then: by all that was written up to the last record of that time",
+        "include": (
+            "what to answer besides: provenance is the chain of each memory as it is now, of at most 5; not with "
+            "as_known_at"
+        ),
+        "as_of": "only what is true in the world then, see moments",
+        "as_known_at": "as they were known then, see moments",
     },
     "list": {
         "ids": "references of memories",
@@ -105,7 +119,7 @@ OPTION_WORDS: dict[str, dict[str, str]] = {
         "producer": "who or what made the content",
         "origins": "any of these",
         "kinds": "any of these",
-        "status": "any of these; default active",
+        "status": "any of these; default active, with as_of also superseded",
         "tags": "all of these",
         "project": "the project",
         "since": "written at or after",
@@ -113,6 +127,8 @@ OPTION_WORDS: dict[str, dict[str, str]] = {
         "limit": "how many at most",
         "cursor": "the next_cursor of the page before, with the same question",
         "full": "answer whole memories instead of the compact form",
+        "as_of": "only what is true in the world then, see moments",
+        "as_known_at": "as they were known then, see moments",
     },
     "forget": {
         "id": "reference of the memory",
@@ -146,12 +162,14 @@ OPTION_WORDS: dict[str, dict[str, str]] = {
         "evidence": "what supports it without being its source: references, or external sources",
         "amount": "how much strength weaken takes, default 0.1; the others refuse it",
         "note": "why, in words; kept sealed",
+        "session": "the session in which it was done",
     },
     "mark": {
         "id": "reference of the memory",
         "mark": "protected, archived or resolved",
         "on": "false takes the mark off",
         "note": "why, in words; kept sealed",
+        "session": "the session in which it was done",
     },
     "relate": {
         "from": "the memory that extends, or contradicts",
@@ -164,6 +182,8 @@ OPTION_WORDS: dict[str, dict[str, str]] = {
         "text": "the successor's text; not for a move",
         "origin": "how the successor came to be; not for a move",
         "fields": "what the successor doesn't inherit, or a move files anew (topic, tags, project)",
+        "session": "the session in which it was done; the successor carries it",
+        "producer": "who or what made the content",
     },
     "session_open": {
         "agent": "the agent's name",
@@ -256,5 +276,50 @@ OPTION_WORDS: dict[str, dict[str, str]] = {
         "include_clients": (
             "also the notes that clients made of it: those that carry the session, and those made from its turns"
         ),
+    },
+    "propose": {
+        "proposal_kind": "what is proposed",
+        "memory": "which memory: where the edge starts, whose fact, what is to be resolved or to leave",
+        "other": "the other memory: where the edge ends, or what takes the place of memory",
+        "edge": "the edge that is proposed, from memory to other",
+        "fact": "the fact that is proposed",
+        "action": "resolve for a resolution; archive or supersede for a retention",
+        "note": "why, in words; kept sealed",
+    },
+    "decide": {
+        "proposal": "the proposal's reference",
+        "accept": "true applies it, false rejects it",
+    },
+    "proposals": {
+        "status": "only these; default proposed",
+        "proposal_kind": "only these; default every kind",
+        "limit": "how many at most",
+        "cursor": "the next_cursor of the page before, with the same question",
+    },
+    "cohort": {
+        "action": "compare only tells numbers; the others are done with the token, and can be lifted",
+        "ids": "references of memories",
+        "session": "the session's reference",
+        "subject": "whom or what it is about",
+        "entity": "the name of an entity",
+        "text": "a part of the text, case folded",
+        "producer": "who or what made the content",
+        "origins": "any of these",
+        "kinds": "any of these",
+        "status": "any of these; default every status but purged; the same holds for --with",
+        "tags": "all of these",
+        "project": "the project",
+        "since": "written at or after",
+        "until": "written before",
+        "with": "the selection to compare with",
+        "downstream": "touch also what derives from them, however far; it is told in any case",
+        "token": "what the call without a token answered: do it, on just those memories, else conflict",
+    },
+    "cohorts": {
+        "limit": "how many at most",
+        "cursor": "the next_cursor of the page before, with the same question",
+    },
+    "lift": {
+        "cohort": "the cohort's reference",
     },
 }

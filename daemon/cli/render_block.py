@@ -8,7 +8,7 @@ from typing import Any, Final
 from daemon.cli.render_text import cleaned, plain, verbatim, wrap
 
 FIRST: Final = ("id", "status", "origin", "at")
-APART: Final = (*FIRST, "kind", "text", "metadata")
+APART: Final = (*FIRST, "kind", "text", "metadata", "provenance")
 QUIET_WHEN_0: Final = ("verifications", "valence", "arousal", "soul_version")
 
 
@@ -31,7 +31,7 @@ def said(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def memories(result: dict[str, Any]) -> list[str]:
-    """`get`: a block for each memory, its text last and with its own lines."""
+    """`get`: a block for each memory, its text last and with its own lines, then its chain if it was asked for."""
     out: list[str] = []
     for row in result["memories"]:
         text, metadata = row.get("text"), row.get("metadata")
@@ -40,7 +40,16 @@ def memories(result: dict[str, Any]) -> list[str]:
         if metadata is not None:
             out += wrap(f"metadata: {cleaned(json.dumps(metadata, ensure_ascii=False))}", "  ")
         out += [*(["", *verbatim(text, "  ")] if text else []), ""]
+        if row.get("provenance") is not None:
+            out += [*_chain(row["provenance"]), ""]
     return out + (wrap(f"not found: {plain(result['not_found'])}") if result["not_found"] else [])
+
+
+def _chain(provenance: dict[str, Any]) -> list[str]:
+    """Imported here: most who get a memory don't ask for its chain."""
+    from daemon.cli.render_chain import chain
+
+    return chain(provenance)
 
 
 def _is_shown(name: str, item: Any) -> bool:

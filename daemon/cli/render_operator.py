@@ -149,6 +149,8 @@ def backup(result: dict[str, Any]) -> list[str]:
         lines += wrap(f"{name}: {upto} {part['seq']} of epoch {part['epoch']}, {plain(part['at'])}")
         for each in part["files"]:
             lines += wrap(f"{plain(each['name'])}, {sized(each['bytes'])}", "    ")
+        if part.get("master_key"):
+            lines += wrap("its keys are wrapped: a restore takes the master key of this time", "    ")
     return lines
 
 

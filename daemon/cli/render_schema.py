@@ -52,6 +52,11 @@ def bounds(told: Schema, defs: Schema) -> list[str]:
     return list(dict.fromkeys([*out, *_span(told.get(low), told.get(high), unit)]))
 
 
+def choices(told: Schema, defs: Schema) -> str:
+    """The words of a closed set, empty for anything else."""
+    return " | ".join(plain(word) for word in followed(told, defs).get("enum", ()))
+
+
 def _span(least: Any, most: Any, unit: str) -> list[str]:
     if least is not None and abs(least) >= LARGE:
         least = None

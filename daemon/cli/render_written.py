@@ -31,8 +31,17 @@ def _written(row: dict[str, Any]) -> str:
     told = [f"record {place['seq']}"] if place.get("seq") is not None else []
     told += [f"turn {row['turn']} of {plain(row['session'])}"] if row.get("turn") else []
     told += [plain(row["session"])] if row.get("session") and not row.get("turn") else []
-    told += [plain(note) for note in row.get("notes") or ()]
+    told += _notes(row)
     return plain(row["id"]) + (f" ({', '.join(told)})" if told else "")
+
+
+def _notes(row: dict[str, Any]) -> list[str]:
+    """What became of its session."""
+    return [plain(note) for note in row.get("notes") or ()]
+
+
+def _note_lines(row: dict[str, Any]) -> list[str]:
+    return [line for note in _notes(row) for line in wrap(f"note: {note}")]
 
 
 def forget(result: dict[str, Any]) -> list[str]:
@@ -50,7 +59,7 @@ def recover(result: dict[str, Any]) -> list[str]:
     for name in ("flags_set", "flags_cleared"):
         if result.get(name):
             lines += wrap(f"{name.replace('_', ' ')}: {some(result[name], 20)}")
-    return lines + repeated(result)
+    return lines + _note_lines(result) + repeated(result)
 
 
 def verify(result: dict[str, Any]) -> list[str]:
@@ -65,7 +74,7 @@ def verify(result: dict[str, Any]) -> list[str]:
 
 
 def mark(result: dict[str, Any]) -> list[str]:
-    return [*wrap(f"marks: {plain(result['marks'])}"), *repeated(result)]
+    return [*wrap(f"marks: {plain(result['marks'])}"), *_note_lines(result), *repeated(result)]
 
 
 def relate(result: dict[str, Any]) -> list[str]:
@@ -74,7 +83,8 @@ def relate(result: dict[str, Any]) -> list[str]:
 
 def revise(result: dict[str, Any]) -> list[str]:
     before = "filed anew" if result["predecessor"] is None else f"takes the place of {plain(result['predecessor'])}"
-    return [*wrap(f"{plain(result['id'])} ({before}, record {result['address']['seq']})"), *repeated(result)]
+    told = [before, f"record {result['address']['seq']}", *_notes(result)]
+    return [*wrap(f"{plain(result['id'])} ({', '.join(told)})"), *repeated(result)]
 
 
 def _change(row: dict[str, Any]) -> str:

@@ -15,13 +15,15 @@ from typing import Any
 import noctuary
 from daemon.cli import arguments, complaining, exits, progressing, render
 from daemon.cli.arguments import Usage
+from daemon.cli.keyed import take_key_file
 from daemon.config import default_state
+from daemon.keyfile import master_keys
 from journal.errors import DamagedStore
 from journal.layout import StateDir
 from journal.purges import Purges, read_purges
 from journal.restoring import Outcome, Wanted, restore
 
-FORM = "restore BACKUP [--state DIR] [--vault BACKUP] [--purges FILE | --without-purges]"
+FORM = "restore BACKUP [--state DIR] [--vault BACKUP] [--master-key FILE] [--purges FILE | --without-purges]"
 VALUED = ("--state", "--vault", "--purges")
 
 
@@ -31,12 +33,13 @@ def run(given: dict[str, Any], words: list[str]) -> int:
 
     if given["tenant"] or given["socket"] is not None:
         raise Usage("a restore makes a store: it takes --state, no --socket and no --tenant")
+    key_file, words = take_key_file(words)
     backup, options, without = _options(words)
     root = Path(options.get("--state") or os.environ.get("NOCTUARY_STATE") or default_state(os.environ)).absolute()
     found = Purges((), ()) if without else _purges(root, options.get("--purges"))
     vault_from = Path(options["--vault"]) if "--vault" in options else None
-    wanted = Wanted(backup, vault_from, found.directives, VERSION, time.time_ns() // 1_000_000)
-    with progressing.shown() as on_progress:
+    with master_keys(key_file) as keys, progressing.shown() as on_progress:
+        wanted = Wanted(backup, vault_from, found.directives, VERSION, time.time_ns() // 1_000_000, keys.master)
 
         def step(phase: str, done: int, of: int) -> None:
             if on_progress is not None:

@@ -17,21 +17,22 @@ from daemon.cli.complaining import complain
 from daemon.config import KEYS, Config, load_config, show_config
 from journal.errors import NoctuaryFault
 
-FLAGS = ("state", "socket", "config")
+FLAGS = ("state", "socket", "config", "master_key")
 CHECK = "--check"
 
 
 def flags_of(words: list[str]) -> dict[str, str]:
-    """`--state DIR --socket PATH --config FILE`, in any order. Raises Usage."""
+    """`--state DIR --socket PATH --config FILE --master-key FILE`, in any order, by key. Raises Usage."""
     found: dict[str, str] = {}
     source = iter(words)
     for item in source:
-        name, equals, value = item.removeprefix("--").partition("=")
+        option, equals, value = item.removeprefix("--").partition("=")
+        name = option.replace("-", "_")
         if not item.startswith("--") or name not in FLAGS:
             raise Usage(f"no option {item}")
         given = value if equals else next(source, "")
         if not given:
-            raise Usage(f"--{name} needs a value")
+            raise Usage(f"--{option} needs a value")
         found[name] = given
     return found
 

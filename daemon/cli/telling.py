@@ -14,18 +14,20 @@ from daemon.cli.render_text import WIDTH, columns, fold, width, wrap
 
 OTHERS = {
     "import": (
-        "import --format turns|locomo|frames FILE [--state DIR]",
+        "import --format turns|locomo|frames FILE [--state DIR] [--master-key FILE]",
         "Writes the turns and memories of a file, and again only what is new; or, of frames, makes a "
         "store of an export.",
         (
             "--format turns|locomo: what the file is; a daemon writes it",
             "--format frames: an export at level content; a new store is made of it, without a daemon",
             "--state DIR: where that store is made: absent or empty (default: NOCTUARY_STATE, else the default place)",
+            "--master-key FILE: wrap its keys with the master key in FILE (default: NOCTUARY_MASTER_KEY, else the "
+            "credential noctuary-master-key, else none)",
             "FILE: its path, - for standard input",
         ),
     ),
     "export": (
-        "export [--level skeleton|sealed|content] [--out FILE] [--force] [--state DIR]",
+        "export [--level skeleton|sealed|content] [--out FILE] [--force] [--state DIR] [--master-key FILE]",
         "Writes the whole store as frames, one JSON object a line, of which import --format frames makes a store.",
         (
             "--level skeleton: records only; sealed: with ciphertext; content: with all texts in the clear (default)",
@@ -33,18 +35,35 @@ OTHERS = {
             "--force: replace FILE",
             "--state DIR: the store there, read without a daemon if none has it open (default: NOCTUARY_STATE, "
             "else the default place)",
+            "--master-key FILE: the master key of the store, when it has one and no daemon; at level content only "
+            "(default: NOCTUARY_MASTER_KEY, else the credential noctuary-master-key)",
         ),
     ),
     "restore": (
-        "restore BACKUP [--state DIR] [--vault BACKUP] [--purges FILE | --without-purges]",
+        "restore BACKUP [--state DIR] [--vault BACKUP] [--master-key FILE] [--purges FILE | --without-purges]",
         "Makes a store of a backup, without a daemon, and carries out every purge since.",
         (
             "BACKUP: the directory that noctuary backup wrote",
             "--state DIR: where the store is made: absent, empty, or with a file purges only (default: NOCTUARY_STATE, "
             "else the default place)",
             "--vault BACKUP: take the keys from this backup of the same store, which may be newer",
+            "--master-key FILE: the master key of the time when the backup's keys were copied, if there was one "
+            "(default: NOCTUARY_MASTER_KEY, else the credential noctuary-master-key)",
             "--purges FILE: the purges to carry out again (default: the file purges in DIR)",
             "--without-purges: carry out none; what was purged since reads again",
+        ),
+    ),
+    "rekey": (
+        "rekey [--state DIR] [--master-key FILE] (--new-master-key FILE | --remove-master-key) [--give-up-damaged]",
+        "Wraps the keys of a store with another master key, a first one or none, and overwrites the old file. No "
+        "daemon may have the store open. Interrupted, it is run again.",
+        (
+            "--state DIR: the store (default: NOCTUARY_STATE, else the default place)",
+            "--master-key FILE: the master key that it has now (default: NOCTUARY_MASTER_KEY, else the credential "
+            "noctuary-master-key, else none)",
+            "--new-master-key FILE: the one it is to have: 32 bytes or 64 hex digits, readable by nobody else",
+            "--remove-master-key: it is to have none; then whoever has its files reads them",
+            "--give-up-damaged: a damaged slot ends it otherwise; what such a slot seals is lost for good",
         ),
     ),
     "region": (
@@ -90,17 +109,24 @@ OTHERS = {
         (),
     ),
     "config": (
-        "config [--state DIR] [--socket PATH] [--config FILE] [--json]",
+        "config [--state DIR] [--socket PATH] [--config FILE] [--master-key FILE] [--json]",
         "Prints the effective configuration, and where each value came from.",
-        ("--state DIR: the state directory", "--socket PATH: the socket", "--config FILE: the configuration file"),
+        (
+            "--state DIR: the state directory",
+            "--socket PATH: the socket",
+            "--config FILE: the configuration file",
+            "--master-key FILE: where the master key is read from; it is not shown",
+        ),
     ),
     "daemon": (
-        "daemon [--state DIR] [--socket PATH] [--config FILE] [--check]",
+        "daemon [--state DIR] [--socket PATH] [--config FILE] [--master-key FILE] [--check]",
         "Runs the daemon in the foreground.",
         (
             "--state DIR: the state directory; a store is made if there is none",
             "--socket PATH: where it listens",
             "--config FILE: the configuration file",
+            "--master-key FILE: the master key of the store; one that is made gets it (default: "
+            "NOCTUARY_MASTER_KEY, master_key of the configuration, the credential noctuary-master-key, else none)",
             "--check: walk the whole journal before anything is written",
         ),
     ),
@@ -119,6 +145,8 @@ EXTRA = {
         "else the default place)",
         "--rebuild: without a daemon it folds in TMPDIR; nothing is written under the state directory",
         "--against JSON: as noctuary head --json prints them",
+        "--master-key FILE: not needed; with it, whether it opens every key in use is seen too, without a daemon "
+        "(default: NOCTUARY_MASTER_KEY, else the credential noctuary-master-key)",
     ),
     "rebuild": (
         "WHAT: the same as --what WHAT",
@@ -197,13 +225,19 @@ def help_of(name: str) -> str:
     if name not in arguments.VERBS:
         raise Usage(arguments.unknown(name, OTHERS))
     places = " ".join(word.upper() for word in arguments.VERBS[name].split()).replace("*", " ...")
-    must = "".join(f" --{word} {word.upper()}" for word in arguments.REQUIRED.get(name, ()))
+    must = "".join(_must(name, word) for word in arguments.REQUIRED.get(name, ()))
     last = f" [{arguments.MAY_STAND_LAST[name].upper()}]" if name in arguments.MAY_STAND_LAST else ""
     lines = _wrapped(f"usage: noctuary {name} {places}".rstrip() + f"{last}{must} [--OPTION VALUE ...]")
     lines += ["", *fold(VERB_WORDS[name], _room()), ""]
     own = _merged([*_places(name), *_options(name), *_split(EXTRA.get(name, ()))])
     common = {head: words for head, words in _split(COMMON_LINES) if head not in own}
     return "\n".join([*lines, *_pairs({**own, **common}.items(), "  ")])
+
+
+def _must(verb: str, option: str) -> str:
+    """An option that must be there, as the usage has it."""
+    is_switch = f"{option}!" in arguments.OPTIONS[verb].split()
+    return f" --[no-]{option}" if is_switch else f" --{option} {option.upper()}"
 
 
 def _merged(told: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -216,9 +250,17 @@ def _merged(told: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _places(verb: str) -> list[tuple[str, str]]:
-    """What stands without an option's name."""
-    names = [word.rstrip("*") for word in arguments.VERBS[verb].split()]
-    return [(name.upper(), OPTION_WORDS[verb][name]) for name in names]
+    """What stands without an option's name, with the words of closed sets."""
+    from daemon.cli.render_schema import choices, followed
+    from daemon.wire.schema import schemas_of
+
+    told = schemas_of(verb)["params"]
+    known = followed(told, told["$defs"])["properties"]
+    out = []
+    for name in (word.rstrip("*") for word in arguments.VERBS[verb].split()):
+        words = choices(known.get(name, {}), told["$defs"])
+        out.append((name.upper(), OPTION_WORDS[verb][name] + (f" ({words})" if words else "")))
+    return out
 
 
 def _options(verb: str) -> list[tuple[str, str]]:
@@ -229,7 +271,7 @@ def _options(verb: str) -> list[tuple[str, str]]:
     told = schemas_of(verb)["params"]
     defs = told["$defs"]
     known = dict(followed(told, defs)["properties"])
-    known |= defs["Selection"]["properties"] if verb == "list" else {}
+    known |= defs["Selection"]["properties"] if verb in arguments.SELECTING else {}
     out = []
     for word in f"{arguments.OPTIONS.get(verb, '')} {arguments.COMMON}".split():
         name, mark = word.rstrip(arguments.MARKS), word[-1]

@@ -2,17 +2,20 @@
 
 Found by id or natural key, opened when the key is new, revived once when stale; without a name, the one live
 session of the caller and agent. The session's defaults fill what the write leaves out.
+
+What is done to a memory (revise, mark, reaffirm) names its session by id only. It is looked up first, so that an
+unknown one fails also what would change nothing; it is joined only by what does change something.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from daemon.commands.building import Building
 from daemon.commands.preparation import Prepared
-from daemon.prepare import UNSET, invalid
+from daemon.prepare import UNSET, invalid, parse_session
 from daemon.refusal import Reason, Refused
 from journal.codes import Kind, Note, SessionCause
 from journal.particulars import Particulars
@@ -35,23 +38,41 @@ def attach(building: Building, prepared: Prepared) -> Attached:
 
 
 def _session_of(building: Building, prepared: Prepared) -> tuple[int, tuple[Note, ...]]:
-    number = 0
     if prepared.session:
-        found = building.view.session_number(building.tenant, prepared.session)
-        if found is None:
-            raise Refused(Reason.NOT_FOUND, "no such session", parameter="session")
-        number = found
-    elif prepared.session_key is not None:
-        number = building.find_session(prepared.session_key)
-        if not number:
-            number, _ = building.open_session(prepared.session_key, building.view.now_ms)
-            return number, ()
-    else:
-        producer = prepared.params.producer
-        if producer is UNSET or producer.agent is None:
-            return 0, ()
-        live = building.live_sessions(producer.agent)
-        return (live[0], (Note.SESSION_ATTACHED,)) if len(live) == 1 else (0, ())
+        return join(building, _numbered(building, prepared.session))
+    if prepared.session_key is None:
+        return join_only(building, prepared.params.producer)
+    number = building.find_session(prepared.session_key)
+    if not number:
+        number, _ = building.open_session(prepared.session_key, building.view.now_ms)
+        return number, ()
+    return join(building, number)
+
+
+def find_session(building: Building, session: Any) -> int:
+    """The number of the session that a command names, 0 when it names none. Raises Refused."""
+    return 0 if session is UNSET else _numbered(building, parse_session("session", session))
+
+
+def _numbered(building: Building, tsid: int) -> int:
+    number = building.view.session_number(building.tenant, tsid)
+    if number is None:
+        raise Refused(Reason.NOT_FOUND, "no such session", parameter="session")
+    return number
+
+
+def join_only(building: Building, producer: Any) -> tuple[int, tuple[Note, ...]]:
+    """The one live session of the caller and the producer's agent, 0 when there is none, or more than one."""
+    if producer is UNSET or producer.agent is None:
+        return 0, ()
+    live = building.live_sessions(producer.agent)
+    return (live[0], (Note.SESSION_ATTACHED,)) if len(live) == 1 else (0, ())
+
+
+def join(building: Building, number: int) -> tuple[int, tuple[Note, ...]]:
+    """The session of a write that named this one, 0 when somebody closed it. A stale one is revived."""
+    if not number:
+        return 0, ()
     row = building.session(number)
     if row.closed:
         return 0, (Note.SESSION_CLOSED,)
@@ -59,6 +80,11 @@ def _session_of(building: Building, prepared: Prepared) -> tuple[int, tuple[Note
         building.revive(number, SessionCause.WRITE, building.view.now_ms)
         return number, (Note.SESSION_REVIVED,)
     return number, ()
+
+
+def noted(notes: tuple[Note, ...]) -> dict[str, Any]:
+    """What a result says of the session; nothing when there is nothing to say."""
+    return {"notes": [note.wire for note in notes]} if notes else {}
 
 
 def file_turn(building: Building, prepared: Prepared, session: int) -> tuple[int, int]:
@@ -77,17 +103,17 @@ def file_turn(building: Building, prepared: Prepared, session: int) -> tuple[int
     raise invalid("subtype", "a turn has a session")
 
 
-def names_model(prepared: Prepared, defaults: SessionDefaults | None) -> bool:
+def names_model(params: Any, defaults: SessionDefaults | None) -> bool:
     """Whether the write, by itself or through its session, names a model as its producer."""
-    producer = prepared.params.producer
+    producer = params.producer
     if producer is UNSET:
         return defaults is not None and defaults.names_model
     return producer.model is not None
 
 
-def producer_of(building: Building, prepared: Prepared, defaults: SessionDefaults | None) -> int:
+def producer_of(building: Building, params: Any, defaults: SessionDefaults | None) -> int:
     """The number of the write's producer stamp, 0 when it has none."""
-    producer = prepared.params.producer
+    producer = params.producer
     if producer is not UNSET:
         return building.producer(producer.agent, producer.model, producer.version, producer.extractor)
     return 0 if defaults is None else defaults.producer

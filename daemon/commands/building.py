@@ -44,6 +44,7 @@ class Building:
         self.uid = uid
         self.tenant_name = tenant_name
         self.tenant = view.tenant_number(tenant_name)
+        view.bind(self.tenant)
         self.drafts: list[Draft] = []
         self.learned = _NOTHING
         self.fresh_texts: list[tuple[int, bytes]] = []  # (seq, fingerprint) of texts it brought
@@ -82,6 +83,7 @@ class Building:
             return
         self.view.numbers.tenant += 1
         self.tenant = self.view.numbers.tenant
+        self.view.bind(self.tenant)
         self.add(Draft(events.TenantBegan(number=self.tenant, name=self.tenant_name)))
         self.learn().tenant_numbers[self.tenant_name] = self.tenant
         self.learn().tenants[self.tenant] = TenantRow(self.tenant_name, int(TenantState.INITIALIZING), True)

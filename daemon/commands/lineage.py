@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from daemon.commands.building import Building
 from daemon.commands.preparation import Prepared
+from daemon.commands.quarantine import is_quarantined
 from daemon.prepare import Sources, invalid
 from daemon.refusal import Reason, Refused
 from journal import events
@@ -53,6 +54,8 @@ def _check_known(building: Building, parameter: str, kind: int, tsid: int) -> No
             raise _bad_source(parameter, kind, tsid, "it does not exist")
         if row.has(Mark.PURGED):
             raise _bad_source(parameter, kind, tsid, "it is purged")
+        if row.has(Mark.QUARANTINED) and row.kind == kind:
+            raise is_quarantined(building, parameter, kind, tsid, f"{memory_ref(kind, tsid)} can't be a source: it")
         known = row.kind
     if known != kind:
         raise _bad_source(parameter, kind, tsid, "it does not exist")

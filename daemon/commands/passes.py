@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from daemon import limits
+from daemon.commands import rederiving
 from daemon.commands.building import Building
 from daemon.commands.settling import Turn, session_of, settle, turns_of
 from daemon.decision import Draft
@@ -202,6 +203,9 @@ def commit_pass(building: Building, prepared: PreparedPass) -> dict[str, Any]:
         _note(building, prepared, session, turns, fact, (number, first_fact + index, count))
         for index, fact in enumerate(prepared.facts)
     ]
+    turns_of_notes = [frozenset(fact.turns) for fact in prepared.facts]
+    notes = [parse_memory("id", ref)[1] for ref in made]
+    rederiving.replace(building, turns, list(zip(notes, turns_of_notes, strict=True)))
     promoted = dict.fromkeys(turn for fact in prepared.facts for turn in fact.turns)
     building.add(Draft(events.PassCommitted(
         session=session, number=number, promoted=_in_order(promoted, turns),
@@ -238,7 +242,11 @@ def _number(building: Building, session: int, open_pass: int, prepared: Prepared
     if number > MAX_PASS:
         raise Refused(Reason.CONFLICT, f"a session has at most {MAX_PASS} passes", parameter="session")
     if facts + len(prepared.facts) > MAX_FACTS:
-        raise invalid("facts", f"a pass has at most {MAX_FACTS} facts, this one has {facts}", limit=MAX_FACTS)
+        raise invalid(
+            "facts",
+            f"a pass has at most {MAX_FACTS} facts, with these it has {facts + len(prepared.facts)}",
+            limit=MAX_FACTS,
+        )
     return number, facts
 
 

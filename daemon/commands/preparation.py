@@ -152,9 +152,12 @@ def _prepare_entities(params: Any, tenant: str, hash_key: bytes) -> tuple[tuple[
 
 
 def _prepare_facts(params: Any) -> tuple[FactTerms, ...]:
-    return tuple(
-        FactTerms(_or_none(fact.confidence), *_prepare_validity("facts.", fact)) for fact in _given(params.facts)
-    )
+    return tuple(fact_terms("facts.", fact) for fact in _given(params.facts))
+
+
+def fact_terms(prefix: str, fact: Any) -> FactTerms:
+    """What of a fact stands open; `prefix` is where it stands in the request. Raises Refused."""
+    return FactTerms(_or_none(fact.confidence), *_prepare_validity(prefix, fact))
 
 
 def _prepare_imported(params: Any) -> tuple[str, int | None] | None:

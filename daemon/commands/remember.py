@@ -39,11 +39,11 @@ def decide(building: Building, prepared: Prepared, item_refs: Sequence[Ref | Non
     attached = attach(building, prepared)
     session, notes, defaults = attached
     subtype, turn = file_turn(building, prepared, session)
-    if prepared.origin is Origin.STATED and names_model(prepared, defaults):
+    if prepared.origin is Origin.STATED and names_model(prepared.params, defaults):
         check_stated(building, prepared, subtype, sources + evidence)
     particulars = particulars_of(prepared, defaults)
     view = building.view
-    producer = producer_of(building, prepared, defaults)
+    producer = producer_of(building, prepared.params, defaults)
     entities = tuple([building.entity(name, hashed) for name, hashed in prepared.entities])
     partition = building.partition(prepared.kind)
     view.numbers.slot += 1

@@ -2,13 +2,14 @@
 
 `supersedes` says that it was wrong or has changed, `updates` that it is refined. The successor names its predecessor in
 the event that creates it, and the predecessor is closed in the same commit, once. It inherits what the caller doesn't
-give, and never what belongs to one telling only: origin, producer, session, confidence, vector, facts, times (what
-holds now holds since whenever: it has no valid_from). The predecessor stops holding now; one that was to begin later
-when it would have begun, and one that had ended already ended then. `move` makes no successor: topic, tags and project
-are filed anew.
+give, and never what belongs to one telling only: origin, producer, session, confidence, vector, facts, times. The
+predecessor stops holding now and the successor begins, so that no moment has both; where the predecessor was to begin
+later, then. One that had ended already ended when it did. `move` makes no successor: topic, tags and project are filed
+anew. All that one revision says is of one session: that in which it was done. A revision is no turn, so the
+successor of a raw memory has none.
 
-Of what a model made, a revision says `stated` only in words that stand in a live user turn: the one that it revises, one
-that it stands on, or one that supports it.
+Of what a model made, or when it names a model itself, a revision says `stated` only in words that stand in a live user
+turn: the one that it revises, one that it stands on, or one that supports it.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from daemon.commands.attachment import find_session, join, join_only, names_model, noted, producer_of
 from daemon.commands.building import Building
 from daemon.commands.lineage import check_words, resolve
-from daemon.commands.targets import Target, grounds, require_alive
+from daemon.commands.targets import Target, grounds, newest_version, require_alive
 from daemon.decision import Draft
 from daemon.prepare import UNSET, Sources, invalid, pack_name, parse_sources
 from daemon.refusal import Reason, Refused
 from journal import events
-from journal.codes import EdgeType, ExternalUse, ImportanceBy, Kind, Mark, Origin, Part, subtype_code
+from journal.codes import EdgeType, ExternalUse, ImportanceBy, Kind, Mark, Note, Origin, Part, subtype_code
 from journal.errors import DamagedRecord, PartUnreadable
 from journal.events import SealedPart
 from journal.particulars import Particulars, decode_particulars, encode
@@ -102,31 +104,27 @@ def revise(building: Building, prepared: PreparedRevision) -> dict[str, Any]:
     """Add the drafts of a revision; the result. Raises Refused."""
     building.refuse_in_maintenance()
     target = require_alive(building, prepared.params.id)
+    named = find_session(building, prepared.params.session)
     if prepared.text is None:
-        return _move(building, target, _given(prepared.params.fields))
+        return _move(building, target, prepared.params, named)
     if target.row.superseded_by:
-        head = _head(building, target)
+        head = newest_version(building, target)
         raise Refused(
             Reason.CONFLICT, "the memory was superseded; revise the one that took its place",
             parameter="id", ids=[prepared.params.id], current=head,
         )  # fmt: skip
-    return _succeed(building, target, prepared)
+    if named and target.kind == Kind.RAW:
+        raise invalid("session", "a revision is no turn: what takes the place of a raw memory is in no session")
+    return _succeed(building, target, prepared, named)
 
 
-def _head(building: Building, target: Target) -> str:
-    """The newest version of the chain."""
-    return memory_ref(target.kind, edges.newest_version(building.view.state, target.tsid))
-
-
-def _succeed(building: Building, target: Target, prepared: PreparedRevision) -> dict[str, Any]:
+def _succeed(building: Building, target: Target, prepared: PreparedRevision, named: int) -> dict[str, Any]:
     view = building.view
-    told = _told(building, target)
+    before = _told(building, target)
     if prepared.origin is not Origin.SEEDED:
         building.activate()
-    event, particulars = _successor(building, target, prepared, told)
-    if prepared.origin is Origin.STATED and _a_model_told(building, target):
-        stands_on = tuple([source.ref for source in grounds(building, target)])
-        check_words(building, prepared.params.text, (target.ref, *stands_on, *event.evidence))
+    session, notes = (0, ()) if target.kind == Kind.RAW else _join(building, prepared.params, named)
+    event, particulars = _successor(building, target, prepared, before, session)
     seq = building.next_seq
     assert prepared.text is not None
     plain, shared = building.text(prepared.text_hash, prepared.text)
@@ -138,7 +136,7 @@ def _succeed(building: Building, target: Target, prepared: PreparedRevision) -> 
         Draft(
             events.Superseded(
                 predecessor=target.ref, successor=successor, edge_type=event.disposition, edge=event.edge,
-                valid_to=_holds_to(target, told, view.now_ms), session=target.row.session,
+                valid_to=_holds_to(target, event.valid_from), session=session,
             )
         )
     )  # fmt: skip
@@ -147,17 +145,28 @@ def _succeed(building: Building, target: Target, prepared: PreparedRevision) -> 
         "id": memory_ref(*successor),
         "predecessor": memory_ref(*target.ref),
         "address": {"epoch": view.state.head.epoch, "seq": seq},
+        **noted(notes),
     }
 
 
-def _holds_to(target: Target, told: Told, now_ms: int) -> int:
-    """When the predecessor stops to hold: never before it began, never later than it would have (UTC ms)."""
-    ends = now_ms if told.event.valid_from is None else max(now_ms, told.event.valid_from)
-    return ends if target.row.valid_to == NO_TIME else min(target.row.valid_to, ends)
+def _join(building: Building, params: Any, named: int) -> tuple[int, tuple[Note, ...]]:
+    """The session in which it is done: the one that was named, else the only one it can be."""
+    return join(building, named) if named else join_only(building, params.producer)
+
+
+def _begins(told: Told, now_ms: int) -> int:
+    """When the successor begins to hold: never before the predecessor did (UTC ms)."""
+    return now_ms if told.event.valid_from is None else max(now_ms, told.event.valid_from)
+
+
+def _holds_to(target: Target, begins: int | None) -> int:
+    """When the predecessor stops to hold: as its successor begins, never later than it would have (UTC ms)."""
+    assert begins is not None
+    return begins if target.row.valid_to == NO_TIME else min(target.row.valid_to, begins)
 
 
 def _a_model_told(building: Building, target: Target) -> bool:
-    """Whether a model made what is revised. A revision has no producer of its own: the first version says it."""
+    """Whether a model made the first version of what is revised."""
     state = building.view.state
     first = building.view.memory(building.tenant, edges.first_version(state, target.tsid))
     producer = None if first is None else names.producer_of(state, first.producer)
@@ -165,13 +174,19 @@ def _a_model_told(building: Building, target: Target) -> bool:
 
 
 def _successor(
-    building: Building, target: Target, prepared: PreparedRevision, told: Told
+    building: Building, target: Target, prepared: PreparedRevision, told: Told, session: int
 ) -> tuple[events.MemoryCreated, Particulars]:
     """The event that creates the successor, and its particulars."""
     view, kind = building.view, Kind(target.kind)
     given = _given(prepared.params.fields)
     subtype = _subtype(kind, given, target.row.subtype)
     externals, external_ids, evidence = _evidence(building, target, prepared, told)
+    defaults = building.defaults_of(session) if session else None
+    by_a_model = names_model(prepared.params, defaults) or _a_model_told(building, target)
+    if prepared.origin is Origin.STATED and by_a_model:
+        stands_on = tuple([source.ref for source in grounds(building, target)])
+        check_words(building, prepared.params.text, (target.ref, *stands_on, *evidence))
+    producer = producer_of(building, prepared.params, defaults)
     entities = told.event.entities
     if prepared.entities is not None:
         entities = tuple([building.entity(name, hashed) for name, hashed in prepared.entities])
@@ -182,11 +197,11 @@ def _successor(
     assert prepared.origin is not None
     event = events.MemoryCreated(
         id=view.new_tsid(), slot=view.numbers.slot, kind=target.kind, subtype=subtype, origin=int(prepared.origin),
-        partition=partition, evidence=evidence, externals=externals,
+        partition=partition, session=session, producer=producer, evidence=evidence, externals=externals,
         importance=given.get("importance", target.row.importance), importance_by=int(importance_by),
         confidence=KINDS[kind].confidence, protected=_protected(kind, subtype, target, given), entities=entities,
         predecessor=target.ref, disposition=int(EdgeType[prepared.params.disposition.upper()]), edge=view.new_tsid(),
-        self_scoped=is_self_scoped(kind, particulars.subject),
+        self_scoped=is_self_scoped(kind, particulars.subject), valid_from=_begins(told, view.now_ms),
     )  # fmt: skip
     return event, particulars
 
@@ -261,19 +276,22 @@ def _particulars(before: Particulars, given: dict[str, Any], external_ids: tuple
     )
 
 
-def _move(building: Building, target: Target, given: dict[str, Any]) -> dict[str, Any]:
+def _move(building: Building, target: Target, params: Any, named: int) -> dict[str, Any]:
     """Seal the particulars anew, with what is given in place of what was. The same again is no change."""
-    told = _told(building, target)
-    changed = replace(told.particulars, **{n: tuple(v) if n == "tags" else v for n, v in given.items()})
+    before, given = _told(building, target).particulars, _given(params.fields)
+    changed = replace(before, **{n: tuple(v) if n == "tags" else v for n, v in given.items()})
     seq = target.row.particulars_seq
-    if changed != told.particulars:
+    notes: tuple[Note, ...] = ()
+    if changed != before:
+        session, notes = _join(building, params, named)
         seq = building.next_seq
-        event = events.Moved(memory=target.ref, session=target.row.session)
+        event = events.Moved(memory=target.ref, session=session)
         building.add(Draft(event, ((_PARTICULARS, encode(changed)),)))
     return {
         "id": memory_ref(*target.ref),
         "predecessor": None,
         "address": {"epoch": building.view.state.head.epoch, "seq": seq},
+        **noted(notes),
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from daemon.commands.attachment import find_session, join, noted
 from daemon.commands.building import Building
 from daemon.commands.targets import (
     Target,
@@ -146,25 +147,30 @@ def reaffirm(building: Building, params: Any) -> dict[str, Any]:
     building.refuse_in_maintenance()
     _refuse_amount(params, "reaffirm")
     target = require_alive(building, params.id)
+    named = find_session(building, params.session)
     support = support_of(building, params, target)
+    session, notes = join(building, named)
     event = events.Reaffirmed(
-        memory=target.ref, session=target.row.session, evidence=support.evidence, externals=support.externals
+        memory=target.ref, session=session, evidence=support.evidence, externals=support.externals
     )
     building.add(Draft(event, support.plain))
-    return _changed(target)
+    return {**_changed(target), **noted(notes)}
 
 
 def mark(building: Building, params: Any) -> dict[str, Any]:
-    """Put a mark on it, or take it off. What stands that way already is no change. Raises Refused."""
+    """Put a mark on it, or take it off. What stands that way already is no change, in whatever session it is said.
+    Raises Refused."""
     building.refuse_in_maintenance()
     target = require(building, params.id)
+    named = find_session(building, params.session)
     wanted = Mark[params.mark.upper()]
-    row = target.row
+    row, said = target.row, {}
     if row.has(wanted) != params.on:
-        event = events.Marked(memory=target.ref, mark=int(wanted), on=params.on, session=row.session)
+        session, notes = join(building, named)
+        event = events.Marked(memory=target.ref, mark=int(wanted), on=params.on, session=session)
         building.add(Draft(event, words(params.note)))
-        row = row._replace(marks=row.marks ^ 1 << wanted)
-    return {"marks": [each.wire for each in Mark if row.has(each)]}
+        row, said = row._replace(marks=row.marks ^ 1 << wanted), noted(notes)
+    return {"marks": [each.wire for each in Mark if row.has(each)], **said}
 
 
 def _refuse_amount(params: Any, verb: str) -> None:

@@ -6,14 +6,31 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from daemon.caller import Caller
-from daemon.commands import lifecycle, passes, relating, remember, resolving, revising, sessions, standing, tombstones
+from daemon.commands import (
+    cohorts,
+    deciding,
+    lifecycle,
+    passes,
+    proposing,
+    relating,
+    remember,
+    resolving,
+    revising,
+    sessions,
+    standing,
+    tombstones,
+)
 from daemon.commands.building import Building
 from daemon.commands.keys import answer_keyed, keyed_draft
 from daemon.commands.preparation import Prepared
 from daemon.commands.preparation import prepare as prepare_memory
 from daemon.prepare import UNSET, NaturalKey, invalid, key_hash, natural_key, parse_memory, request_digest
 from daemon.refusal import Refused
+from daemon.selections import Resolved
 from journal.codes import Origin
+
+CROSSED = "operator_crossed"
+"""What is counted for an operator's question that leaves a record; the record says which verb it was."""
 
 COMMIT_PASS = "commit_pass"
 """What the records of a pass say was asked for."""
@@ -29,6 +46,8 @@ _DECIDE: dict[str, Decide] = {
     "reaffirm": standing.reaffirm,
     "mark": standing.mark,
     "relate": relating.relate,
+    "decide": deciding.decide,
+    "lift": cohorts.lift,
     "session_close": sessions.session_close,
     "lifecycle": lifecycle.lifecycle,
     resolving.SET_RESOLVABLE: resolving.set_resolvable,
@@ -54,6 +73,10 @@ class PreparedWrite(NamedTuple):
     session_key: NaturalKey | None = None
     revision: revising.PreparedRevision | None = None
     consolidation: passes.PreparedPass | None = None
+    proposal: proposing.PreparedProposal | None = None
+    resolved: Resolved | None = None
+    crossed: str = ""
+    """The verb of an operator's question, when that it was asked is all there is to write."""
 
 
 def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes) -> PreparedWrite:
@@ -72,7 +95,10 @@ def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes
     if verb == "session_open":
         session_key = natural_key(hash_key, tenant, params.agent, params.key)
     revision = revising.prepare(params, tenant, hash_key) if verb == "revise" else None
-    return PreparedWrite(verb, tenant, params, items=items, keyed=keyed, session_key=session_key, revision=revision)
+    proposal = proposing.prepare(params) if verb == "propose" else None
+    return PreparedWrite(
+        verb, tenant, params, items=items, keyed=keyed, session_key=session_key, revision=revision, proposal=proposal
+    )
 
 
 def prepare_pass(params: passes.PassParams, tenant: str, hash_key: bytes) -> PreparedWrite:
@@ -121,6 +147,10 @@ def decide(building: Building, write: PreparedWrite) -> dict[str, Any]:
         result = passes.commit_pass(building, write.consolidation)
     elif write.revision is not None:
         result = revising.revise(building, write.revision)
+    elif write.proposal is not None:
+        result = proposing.propose(building, write.proposal)
+    elif write.verb == "cohort":
+        result = cohorts.make(building, write.params, write.resolved)
     elif write.session_key is not None:
         result = sessions.session_open(building, write.params, write.session_key)
     else:
@@ -129,7 +159,7 @@ def decide(building: Building, write: PreparedWrite) -> dict[str, Any]:
         building.activate()
     if keyed is not None:
         building.begin_tenant()
-        about = (*building.kinds, *_about(write))
+        about = (*building.kinds, *_about(building, write))
         building.add(keyed_draft(keyed.key, keyed.digest, result, about, building.session_numbers))
     return result
 
@@ -142,9 +172,11 @@ def _leaves_initializing(write: PreparedWrite) -> bool:
     return write.verb in ("remember_many", "lifecycle")
 
 
-def _about(write: PreparedWrite) -> tuple[int, ...]:
+def _about(building: Building, write: PreparedWrite) -> tuple[int, ...]:
     """The memories that a keyed answer speaks of."""
-    named = (getattr(write.params, name, UNSET) for name in ("id", "from_", "to"))
+    if write.verb == "decide":
+        return deciding.named_in(building, write.params)
+    named = (getattr(write.params, name, UNSET) for name in ("id", "from_", "to", "memory", "other"))
     return tuple([parse_memory("id", ref)[1] for ref in named if ref is not UNSET])
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from daemon.commands.building import Building
 from daemon.commands.creation import externals_of
 from daemon.commands.lineage import resolve
+from daemon.commands.quarantine import is_quarantined
 from daemon.prepare import UNSET, Sources, parse_memory, parse_sources
 from daemon.refusal import Reason, Refused
 from journal import events
@@ -51,13 +52,16 @@ def find(building: Building, ref: str, parameter: str = "id") -> Target | None:
     return None if row is None or row.kind != kind else Target(kind, tsid, row)
 
 
-def require(building: Building, ref: str, parameter: str = "id") -> Target:
-    """The memory. Raises Refused as not_found, and as conflict when it is purged."""
+def require(building: Building, ref: str, parameter: str = "id", quarantined: bool = False) -> Target:
+    """The memory. Raises Refused as not_found, as conflict when it is purged, and as quarantined when a cohort holds it
+    back, unless `quarantined` lets it pass."""
     target = find(building, ref, parameter)
     if target is None:
         raise Refused(Reason.NOT_FOUND, "no such memory", parameter=parameter)
     if target.row.has(Mark.PURGED):
         raise Refused(Reason.CONFLICT, "the memory is purged", parameter=parameter, ids=[ref], current="purged")
+    if target.row.has(Mark.QUARANTINED) and not quarantined:
+        raise is_quarantined(building, parameter, target.kind, target.tsid)
     return target
 
 
@@ -69,6 +73,20 @@ def require_alive(building: Building, ref: str, parameter: str = "id") -> Target
         message = f"the memory is {current}; recover it first"
         raise Refused(Reason.CONFLICT, message, parameter=parameter, ids=[ref], current=current)
     return target
+
+
+def newest_version(building: Building, target: Target) -> str:
+    """The head of the chain of versions that it belongs to. A line that `revise` made is passed in one step."""
+    row, tsid, seen = target.row, target.tsid, set[int]()
+    while row.superseded_by and tsid not in seen:
+        seen.add(tsid)
+        newest = edges.newest_version(building.view.state, tsid)
+        following = row.superseded_by if newest == tsid else newest
+        found = building.view.memory(building.tenant, following)
+        if found is None:
+            break
+        row, tsid = found, following
+    return memory_ref(row.kind, tsid)
 
 
 def support_of(building: Building, params: Any, target: Target) -> Support:

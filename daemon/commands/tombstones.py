@@ -54,7 +54,7 @@ def recover(building: Building, params: Any) -> dict[str, Any]:
     building.refuse_in_maintenance()
     if params.amount is not UNSET:
         raise invalid("amount", "recover takes no amount: strength comes back at .2, or as it was")
-    target = require(building, params.id)
+    target = require(building, params.id, quarantined=True)
     row = target.row
     mark = Mark.FORGOTTEN if row.has(Mark.FORGOTTEN) else Mark.PRUNED
     if not row.has(mark):

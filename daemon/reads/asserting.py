@@ -1,7 +1,8 @@
 """May a memory be told to a person as it is, and with which words before it (contract §4.3).
 
 What sleep made may be asserted as the weakest origin of what it stands on: its sources, and through sources that sleep
-made as well, theirs. It keeps its own hedge, which says where it comes from.
+made as well, theirs; what stands on something quarantined has to be doubted. It keeps its own hedge, which says where
+it comes from.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from daemon.reads.reading import Reading
-from journal.codes import Origin
+from journal.codes import Mark, Origin
 from projections import edges
 from projections.kinds import ORIGINS, Assertable, may_assert, weakest
 
@@ -45,7 +46,7 @@ def _weakest_source(reading: Reading, tsid: int) -> Origin:
                 continue
             seen.add(source)
             row = reading.memory(source)
-            if row is None or len(seen) > MOST_SOURCES:
+            if row is None or row.has(Mark.QUARANTINED) or len(seen) > MOST_SOURCES:
                 return weakest(())
             if ORIGINS[Origin(row.origin)].assertable is Assertable.AS_SOURCES:
                 waiting.append(source)

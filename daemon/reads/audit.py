@@ -7,7 +7,8 @@ record. So a service that goes on meanwhile changes nothing in what is found.
 The rows of the provenance region are compared with the edges, which are the truth about them, and with their indexes:
 all of them with `rebuild`, else the newest `PLAIN_REGION_ROWS` of each tenant. What a digest leaves out (where keys lie
 in the vault) is read for its checksums. A projection that is found wrong is noted as damaged, so that it is folded
-again beside the service.
+again beside the service. With `rebuild` every entry of the projections is asked whose it is too
+(`projections/tenancy.py`): none may join two tenants.
 
 It tells how far it is in four phases: `walk` (records), `keys` (once), `digests` (steps of entries), `fold` (records).
 """
@@ -26,6 +27,7 @@ from daemon.wire import results as r
 from daemon.wire.times import format_ms
 from journal.errors import DamagedRecord
 from journal.forks import forked_seq
+from journal.frames import rows_between
 from journal.keycheck import check_keys
 from journal.record import Head
 from journal.store import Store
@@ -37,6 +39,10 @@ from projections.rows import DamagedRow
 from projections.state import State
 from projections.store import DIGEST_STEP_ENTRIES, ProjectionStore
 from projections.tables import BLOCKS, PROJECTIONS, REGION
+from projections.tenancy import crossing
+
+CROSSINGS_TOLD = 100
+_REFOLD = "Run `noctuary rebuild`; what is still found then stands in the journal: tell who wrote it."
 
 FOLDED_AGAIN = frozenset({"projection_differs", "projection_damaged", "provenance_differs"})
 """The codes of what is wrong with projections only."""
@@ -74,6 +80,7 @@ def _audit(store: Store, projections: ProjectionStore, params: Any, asking: Aski
     if not checked.findings and params.rebuild:
         seq, digests = _digests(projections, asking)
         findings += _compare(store, projections, seq, digests, asking)
+        findings += tenant_findings(store, projections, asking)
     elif not checked.findings:
         digests = projections.digests() if asking is NOBODY else _digests(projections, asking)[1]
     if not checked.findings:
@@ -168,6 +175,28 @@ def _slot_findings(projections: ProjectionStore, asking: Asking) -> list[r.Findi
         except DamagedRow as error:
             return _damaged(projections, error)
     return []
+
+
+def tenant_findings(store: Store, projections: ProjectionStore, asking: Asking = NOBODY) -> list[r.FindingOut]:
+    """Entries that name things of two tenants, or are nobody's: `cross_tenant`, at most CROSSINGS_TOLD of them. Raises
+    Refused once `asking` is to end."""
+    with projections.snapshot() as snapshot, store.env.read() as txn:
+        state = State(snapshot, projections.counters, snapshot.head)
+
+        def of_record(seq: int) -> int | None:
+            row = next(rows_between(store.log, txn, seq, seq))
+            return row.outline().tenant
+
+        try:
+            found = list(itertools.islice(crossing(state, asking.check, of_record), CROSSINGS_TOLD))
+        except DamagedRow as error:
+            return _damaged(projections, error)
+        except DamagedRecord as error:
+            return [r.FindingOut(code="record_damaged", seq=error.seq, what=str(error), action=error.action)]
+    return [
+        r.FindingOut(code="cross_tenant", seq=None, what=f"{each.database} {each.key.hex()}", action=_REFOLD)
+        for each in found
+    ]
 
 
 def _folded(store: Store, scratch: Path, seq: int, asking: Asking) -> dict[str, str]:

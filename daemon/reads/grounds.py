@@ -1,7 +1,7 @@
 """What a memory stands on (contract §4.6), for one memory and for all of a tenant: both by the same rule.
 
-A memory stands on the memories that it was derived from; a version that has none of its own stands where the one before
-it stood. What was forgotten or purged holds nothing up; what is outside the store never does.
+A memory stands on the memories that it was derived from; one that has none of its own stands where those stood that it
+took the place of. What was forgotten or purged holds nothing up; what is outside the store never does.
 
 | | has sources | is what |
 |---|---|---|
@@ -15,6 +15,7 @@ it stood. What was forgotten or purged holds nothing up; what is outside the sto
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 import numpy as np
@@ -23,7 +24,6 @@ import numpy.typing as npt
 from daemon.reads.reading import Reading
 from journal.codes import EdgeType, Kind, Mark, Origin
 from projections import edges
-from projections.columns import codes_table
 from projections.kinds import stands_alone
 from projections.lineage_scan import EdgeColumns, Mask, Tsids
 from projections.rows import MemoryRow
@@ -39,7 +39,6 @@ class Grounds(IntEnum):
 
 
 _DERIVED = int(EdgeType.DERIVED_FROM)
-_REVISIONS = codes_table((EdgeType.SUPERSEDES, EdgeType.UPDATES))
 _STANDS_ALONE = np.array([[stands_alone(kind, origin) for origin in Origin] for kind in Kind], np.bool_)
 assert tuple(Kind) == tuple(range(len(Kind))) and tuple(Origin) == tuple(range(len(Origin)))
 
@@ -49,7 +48,7 @@ def grounds_of(reading: Reading, tsid: int) -> Grounds:
     sources = edges.grounding(reading.state, tsid)
     reading.spend(1 + len(sources))
     if not sources:
-        owner = reading.memory(edges.owner(reading.state, tsid))
+        owner = reading.memory(edges.owners(reading.state, tsid)[0])
         alone = owner is None or stands_alone(Kind(owner.kind), Origin(owner.origin))
         return Grounds.ROOT if alone else Grounds.ORPHAN
     holding = (reading.memory(source) for _, _, source in sources)
@@ -67,10 +66,15 @@ def holds(row: MemoryRow) -> bool:
 
 
 def grounds_of_all(
-    tsids: Tsids, kinds: npt.NDArray[np.uint8], origins: npt.NDArray[np.uint8], gone: Mask, found: EdgeColumns
+    tsids: Tsids,
+    kinds: npt.NDArray[np.uint8],
+    origins: npt.NDArray[np.uint8],
+    gone: Mask,
+    found: EdgeColumns,
+    owners: Iterable[tuple[int, int]],
 ) -> npt.NDArray[np.uint8]:
     """Of each of these memories, which are in id order and all that there are up to the last one, its `Grounds`. `gone`
-    are those forgotten or purged."""
+    are those forgotten or purged; `owners` pairs versions with each of those whose sources they stand on."""
     derived = found.type == _DERIVED
     made, lost = found.owner[derived], np.isin(found.target[derived], tsids[gone])
     sources = np.bincount(made, minlength=len(tsids))
@@ -78,10 +82,13 @@ def grounds_of_all(
     bare = np.where(_STANDS_ALONE[kinds, origins], int(Grounds.ROOT), int(Grounds.ORPHAN))
     held = np.where(living == 0, int(Grounds.UNGROUNDED), int(Grounds.GROUNDED))
     grounds = np.where(sources == 0, bare, held).astype(np.uint8)
-    revises = _REVISIONS[found.type]
-    places = np.searchsorted(tsids, found.target[revises])
-    # in id order: a version is newer than the one that it took the place of, which is a memory of the same tenant
-    for version, before in zip(found.owner[revises].tolist(), places.tolist(), strict=True):
-        if not sources[version]:
-            grounds[version] = grounds[before]
+    pairs = [(version, owner) for version, owner in owners if version != owner]
+    if not pairs or not len(tsids):
+        return grounds
+    versions, held_by = (np.array(column, np.uint64) for column in zip(*pairs, strict=True))
+    at, owner_at = (np.minimum(np.searchsorted(tsids, each), len(tsids) - 1) for each in (versions, held_by))
+    ours = (tsids[at] == versions) & (tsids[owner_at] == held_by)
+    held_as = grounds[owner_at[ours]]  # an owner's own are its sources', or there are none
+    grounds[at[ours]] = max(Grounds)
+    np.minimum.at(grounds, at[ours], held_as)  # of several each has sources, and one that holds is enough
     return grounds

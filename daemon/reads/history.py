@@ -5,12 +5,14 @@ A record that can't be read costs its own entry, which says so, and is a finding
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
 from daemon.prepare import parse_memory
 from daemon.reads.memories import actor_of, producer_of
+from daemon.reads.proposals import seqs_about
 from daemon.reads.reading import Reading
 from daemon.refusal import Reason, Refused
 from daemon.wire import exchange_results as r
@@ -30,6 +32,7 @@ DAMAGED = "damaged"
 _REVISIONS = (int(EdgeType.SUPERSEDES), int(EdgeType.UPDATES))
 
 _Revision = tuple[int, MemoryRow]
+_Following = Callable[[Reading, int], list[int]]
 
 
 def history(reading: Reading, params: Any) -> r.HistoryResult:
@@ -38,7 +41,9 @@ def history(reading: Reading, params: Any) -> r.HistoryResult:
     row = reading.memory(tsid, kind)
     if row is None:
         raise Refused(Reason.NOT_FOUND, "no such memory", parameter="id")
-    told = [(seq, reading.noted_record(seq, tsid)) for seq in reading.seqs_about(tsid, row)]
+    own = reading.seqs_about(tsid, row)
+    about = set(own)
+    told = [(seq, reading.noted_record(seq, tsid if seq in about else None)) for seq in seqs_about(reading, tsid, own)]
     versions, truncated = _versions(reading, tsid, row)
     confidence, strength = steps((record for _, record in told), tsid)
     return r.HistoryResult(
@@ -70,46 +75,42 @@ def _versions(reading: Reading, tsid: int, row: MemoryRow) -> tuple[list[_Revisi
     """`(the versions before this one, it, and those behind it, oldest first; whether there are more)`. Each once,
     whatever the edges say."""
     seen = {tsid}
-    before = list(islice(_walk(reading, tsid, seen, _predecessor), MAX_REVISIONS + 1))
-    behind = list(islice(_walk(reading, tsid, seen, _successor), MAX_REVISIONS + 1))
+    before = list(islice(_walk(reading, tsid, seen, _predecessors), MAX_REVISIONS + 1))
+    behind = list(islice(_walk(reading, tsid, seen, _successors), MAX_REVISIONS + 1))
     truncated = max(len(before), len(behind)) > MAX_REVISIONS
     return [*reversed(before[:MAX_REVISIONS]), (tsid, row), *behind[:MAX_REVISIONS]], truncated
 
 
-def _walk(reading: Reading, tsid: int, seen: set[int], following: Any) -> Iterator[_Revision]:
-    while True:
-        found = following(reading, tsid)
-        if found is None or found in seen:
-            return
-        row = reading.memory(found)
-        if row is None:
-            return
-        seen.add(found)
-        yield found, row
-        tsid = found
+def _walk(reading: Reading, tsid: int, seen: set[int], following: _Following) -> Iterator[_Revision]:
+    """Nearest first. `seen` grows."""
+    waiting = deque([tsid])
+    while waiting:
+        for found in following(reading, waiting.popleft()):
+            row = None if found in seen else reading.memory(found)
+            if row is None:
+                continue
+            seen.add(found)
+            waiting.append(found)
+            yield found, row
 
 
-def _predecessor(reading: Reading, tsid: int) -> int | None:
-    edge = _revises(reading, tsid)
-    return None if edge is None else edge[2]
+def _predecessors(reading: Reading, tsid: int) -> list[int]:
+    """More than one when it took the place of others by proposals."""
+    return [edge[2] for edge in _revises(reading, tsid)]
 
 
-def _successor(reading: Reading, tsid: int) -> int | None:
+def _successors(reading: Reading, tsid: int) -> list[int]:
     """A predecessor is superseded once."""
-    for edge_type in _REVISIONS:
-        for _, _, made in reading.incoming(tsid, edge_type):
-            return made
-    return None
+    return [made for edge_type in _REVISIONS for _, _, made in reading.incoming(tsid, edge_type)]
 
 
-def _revises(reading: Reading, tsid: int) -> edges.Edge | None:
-    found = edges.outgoing(reading.state, tsid)
-    return next((edge for edge in found if edge[0] in _REVISIONS), None)
+def _revises(reading: Reading, tsid: int) -> list[edges.Edge]:
+    return [edge for edge in edges.outgoing(reading.state, tsid) if edge[0] in _REVISIONS]
 
 
 def _revision(reading: Reading, tsid: int, row: MemoryRow) -> r.Revision:
     record = reading.noted_record(row.seq)
-    edge = _revises(reading, tsid)
+    edge = next(iter(_revises(reading, tsid)), None)
     return r.Revision(
         id=memory_ref(row.kind, tsid),
         predecessor=None if edge is None else memory_ref(edge[1], edge[2]),

@@ -27,17 +27,17 @@ class KnownReading(Reading):
         self._focused: dict[int, Focus] = {}
         self.now_ms = min(of.now_ms, at_ms)  # what decays, decays up to then
 
-    def record(self, seq: int) -> Record:
+    def record_of_any(self, seq: int) -> Record:
         """As in `Reading`."""
         record = self._records.get(seq)
         if record is None:
             self.spend()
-            record = self._records[seq] = super().record(seq)
+            record = self._records[seq] = super().record_of_any(seq)
         return record
 
     def record_about(self, seq: int, tsid: int) -> Record:
         """As in `Reading`."""
-        record = self.record(seq)
+        record = self.record_of_any(seq)
         if record.tenant not in self.tenants or not self._focus(record).names(tsid):
             raise DamagedRow(tables.TOUCHES)
         return record
@@ -51,11 +51,24 @@ class KnownReading(Reading):
 
     def memory_then(self, tsid: int, kind: int | None = None) -> MemoryRow | None:
         """As it was then. Raises DamagedRecord when a record that would tell can't be read, DamagedRow."""
-        row = super().memory(tsid, kind)
+        row = self.memory_now(tsid, kind)
         if row is None:
             return None
-        then = folded([self._focus(record).on(tsid) for record in self._known(tsid, row)], row, tsid)
+        then = self.state_then(tsid, row)
         return row if then is not None and is_purged(row) else then
+
+    def memory_now(self, tsid: int, kind: int | None = None) -> MemoryRow | None:
+        """As it is now."""
+        return super().memory(tsid, kind)
+
+    def state_then(self, tsid: int, now: MemoryRow) -> MemoryRow | None:
+        """As it was then, what was purged since too; `now` is as it is now. Raises DamagedRecord when a record that
+        would tell can't be read."""
+        seqs = self.seqs_about(tsid, now)
+        if len(seqs) == 1:  # nothing happened to it since it was made, and when that was its row says
+            self.spend()
+            return now if now.at_ms <= self._at_ms else None
+        return folded([self._focus(record).on(tsid) for record in self._known(tsid, now)], now, tsid)
 
     def incoming(self, tsid: int, edge_type: int | None = None) -> Iterator[edges.Edge]:
         """The edges that reached it then."""
@@ -67,6 +80,12 @@ class KnownReading(Reading):
         """What supported it then."""
         own = (record.event for record in self._known(tsid, row) if _is_about(record.event, tsid))
         return list(dict.fromkeys(ref for event in own for ref in getattr(event, "evidence", ())))
+
+    def facts_added(self, tsid: int) -> Iterator[int]:
+        """Those accepted by then."""
+        for seq in super().facts_added(tsid):
+            if self.record(seq).at_ms <= self._at_ms:
+                yield seq
 
     def _was_written(self, tsid: int) -> bool:
         """Whether a memory is one of ours, and was there then. Its row tells; only where the clock had been set back,

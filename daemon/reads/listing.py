@@ -10,25 +10,37 @@ import numpy as np
 
 from daemon import limits
 from daemon.prepare import UNSET
-from daemon.reads.memories import compact, full
+from daemon.reads.known import KnownReading
+from daemon.reads.memories import at_moments, compact, full, seen
 from daemon.reads.reading import Reading
 from daemon.reads.selecting import Selecting
+from daemon.reads.selecting_then import SelectingThen
+from daemon.selections import canonical
 from daemon.wire import results as r
+from journal.codes import Status
 
 PAGE_BYTES = limits.LINE_BYTES - 65_536
 """A page of memories ends before the line that carries it would be too long; one alone always fits."""
+_ACTIVE = (Status.ACTIVE.wire,)
+_HELD = (Status.ACTIVE.wire, Status.SUPERSEDED.wire)
+"""What is meant without a status: now, and at a moment in the world."""
 _ENCODE = msgspec.json.Encoder().encode
 
 
 def list_memories(reading: Reading, params: Any) -> r.ListResult:
-    """Memories by selection, in id order. Without a status the active ones.
+    """Memories by selection, in id order. Without a status the active ones. With `as_known_at` they are selected, and
+    shown, as they were then. With `as_of` only those that hold at that moment: when, not whether something took their
+    place since, decides, so without a status the superseded ones too.
 
     A cursor names the last id it gave and the newest there was when the list began, so that what is written
     meanwhile is on no page; and how many there were then: `total`, which the first page counts for all.
     """
     sel = params.sel
-    cursors = reading.cursors(repr(("list", reading.tenant_names, sel, params.full)))
-    selecting = Selecting(reading, sel)
+    reading = at_moments(reading, params)
+    selecting = _selecting(reading, sel)
+    asked = b"" if sel is UNSET else canonical(sel)
+    moments = (reading.as_of_ms, reading.known_at_ms)
+    cursors = reading.cursors(repr(("list", reading.tenant_names, asked, params.full, moments)))
     candidates = selecting.candidates()
     place = cursors.decode(params.cursor, int(candidates[-1]) if len(candidates) else 0)
     candidates = candidates[: np.searchsorted(candidates, np.uint64(place.head), "right")]
@@ -43,17 +55,23 @@ def list_memories(reading: Reading, params: Any) -> r.ListResult:
     return r.ListResult(memories=[shown for _, shown in page], next_cursor=cursor, total=total)
 
 
+def _selecting(reading: Reading, sel: Any) -> Selecting:
+    statuses = _HELD if reading.as_of_ms is not None else _ACTIVE
+    if isinstance(reading, KnownReading):
+        return SelectingThen(reading, sel, statuses)
+    return Selecting(reading, sel, statuses)
+
+
 def _page(reading: Reading, params: Any, chosen: Iterator[int]) -> tuple[list[tuple[int, Any]], bool]:
     """`(a page of (id, memory), whether more follows)`: up to `limit`, and to what a line can carry."""
     page: list[tuple[int, Any]] = []
     size_bytes = 0
     for tsid in chosen:
-        row = reading.memory(tsid)
-        if row is None:
-            continue
         if len(page) == params.limit:
             return page, True
-        shown = full(reading, tsid, row) if params.full else compact(reading, tsid, row)
+        shown = seen(reading, tsid, full if params.full else compact)
+        if shown is None:
+            continue
         size_bytes += len(_ENCODE(shown)) + 1
         if size_bytes > PAGE_BYTES and page:
             return page, True

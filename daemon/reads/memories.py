@@ -7,13 +7,16 @@ from typing import Any
 
 import msgspec
 
-from daemon.prepare import UNSET, parse_memory, parse_time
+from daemon.prepare import UNSET, invalid, parse_memory, parse_time
 from daemon.reads.asserting import assertion
+from daemon.reads.chain import CHAIN_LOOKS, chain_of
+from daemon.reads.filing import facts_of, particulars_of
 from daemon.reads.grounds import is_grounded
+from daemon.reads.holding import holds
 from daemon.reads.known import KnownReading
+from daemon.reads.once import OnceReading
 from daemon.reads.outside import DERIVED_FROM, SOURCE, Outside, evidence_of, named_at_first
 from daemon.reads.reading import Reading, is_purged
-from daemon.refusal import Reason, Refused
 from daemon.wire import results as r
 from daemon.wire.times import format_ms
 from journal import events
@@ -33,47 +36,74 @@ from journal.errors import DamagedRecord, PartUnreadable
 from journal.particulars import Particulars
 from journal.record import Record
 from journal.tsid import format_tsid, memory_ref
-from projections import partitions, tables
+from projections import edges, partitions, tables
 from projections.kinds import confidence_now
 from projections.rows import NO_TIME, MemoryRow
 from projections.state import KEY32
 
 CUT_CHARACTERS = 200
+_REVISIONS = (EdgeType.SUPERSEDES, EdgeType.UPDATES)
 _MARKS = tuple((1 << mark, mark.wire) for mark in Mark)
 
 
 def get(reading: Reading, params: Any) -> r.GetResult:
     """Memories in request order, each once; unknown and foreign ids alike in `not_found`. With `as_known_at` they are
-    as they were then, and one that was not yet written is unknown; what was purged since is gone all the same.
+    as they were then, and one that was not yet written is unknown; what was purged since is gone all the same. With
+    `as_of` one that doesn't hold at that moment is as unknown, and of the facts those are told that do.
     """
-    if params.include is not UNSET and params.include:
-        raise Refused(Reason.INVALID_INPUT, "the chain is not served by this version", parameter="include", allowed=[])
+    chained = params.include is not UNSET and "provenance" in params.include
+    if chained and params.as_known_at is not UNSET:
+        raise invalid("as_known_at", "the chain is told as it is now; ask for the memory as it was without it")
+    if chained:
+        reading.spend(CHAIN_LOOKS)  # before anything is read that another thread would read again
     found: list[Any] = []
     missing: list[str] = []
-    known = None
-    if params.as_known_at is not UNSET:
-        known = KnownReading(reading, parse_time("as_known_at", params.as_known_at)[0])
+    reading = at_moments(reading, params)
     for kind, tsid in dict.fromkeys(parse_memory("ids", ref) for ref in params.ids):
-        shown = _now(reading, kind, tsid) if known is None else _then(known, kind, tsid)
+        looking = OnceReading(reading) if chained else reading
+        shown = seen(looking, tsid, full, kind)
         if shown is None:
             missing.append(memory_ref(kind, tsid))
-        else:
-            found.append(shown)
+            continue
+        found.append(shown)
+        row = looking.memory(tsid, kind) if chained else None
+        if row is not None:
+            shown.provenance = chain_of(looking, tsid, row)
     return r.GetResult(memories=found, not_found=missing)
 
 
-def _now(reading: Reading, kind: int, tsid: int) -> Any:
+def at_moments(reading: Reading, params: Any) -> Reading:
+    """The question's view at the moments that it is about: `as_of` in the world, `as_known_at` in the journal."""
+    as_of = None if params.as_of is UNSET else parse_time("as_of", params.as_of)[0]
+    then = None if params.as_known_at is UNSET else parse_time("as_known_at", params.as_known_at)[0]
+    looking = reading if then is None else KnownReading(reading, then)
+    looking.as_of_ms, looking.known_at_ms = as_of, then
+    return looking
+
+
+def seen(reading: Reading, tsid: int, show: Callable[..., Any], kind: int | None = None) -> Any:
+    """A memory as `show` has it, at the question's moments; None when there is none, or it doesn't hold. One of which
+    that can't be told is shown as damaged."""
+    if isinstance(reading, KnownReading):
+        return _then(reading, tsid, show, kind)
     row = reading.memory(tsid, kind)
-    return None if row is None else full(reading, tsid, row)
-
-
-def _then(known: KnownReading, kind: int, tsid: int) -> Any:
     try:
-        row = known.memory_then(tsid, kind)
+        return None if row is None or not holds(reading, row) else show(reading, tsid, row)
     except DamagedRecord:
-        row = known.memory(tsid, kind)
-        return None if row is None else _damaged(known, tsid, row, "journal record")
-    return None if row is None else full(known, tsid, row)
+        return show(reading, tsid, row)
+
+
+def _then(known: KnownReading, tsid: int, show: Callable[..., Any], kind: int | None) -> Any:
+    now = known.memory_now(tsid, kind)
+    if now is None:
+        return None
+    try:
+        then = known.state_then(tsid, now)
+        if then is None or not holds(known, then):
+            return None
+    except DamagedRecord:
+        return _damaged(known, tsid, now, "journal record")
+    return show(known, tsid, now if is_purged(now) else then)
 
 
 Show = Callable[[Reading, int, MemoryRow, Record, events.MemoryCreated, str | None, Particulars], Any]
@@ -100,26 +130,20 @@ def _shown(reading: Reading, tsid: int, row: MemoryRow, show: Show) -> Any:
     try:
         text = reading.text(event) if reading.content else None
         particulars = particulars_of(reading, row, event)
+        return show(reading, tsid, row, record, event, text, particulars)
     except PartUnreadable as error:
         if error.state == "purged":
             return _purged(reading, row, record, event)
-        return _damaged(reading, tsid, row, "sealed part", record)
-    except DamagedRecord:
-        return _damaged(reading, tsid, row, "journal record", record)
-    return show(reading, tsid, row, record, event, text, particulars)
+        return _damaged(reading, tsid, row, "sealed part", record, error.seq)
+    except DamagedRecord as error:
+        return _damaged(reading, tsid, row, "journal record", record, error.seq)
 
 
-def particulars_of(reading: Reading, row: MemoryRow, event: events.MemoryCreated) -> Particulars:
-    if not reading.content:
-        return Particulars()
-    if row.particulars_seq == row.seq:
-        return reading.particulars(event.parts)
-    later = reading.record(row.particulars_seq).event
-    return reading.particulars(getattr(later, "parts", ()))
-
-
-def _damaged(reading: Reading, tsid: int, row: MemoryRow, what: str, record: Record | None = None) -> r.DamagedMemory:
-    reading.note_damage(row.seq, what)
+def _damaged(
+    reading: Reading, tsid: int, row: MemoryRow, what: str, record: Record | None = None, seq: int | None = None
+) -> r.DamagedMemory:
+    """`seq`: the damaged record, or the one whose part it is, when it isn't the one that made the memory."""
+    reading.note_damage(row.seq if seq is None else seq, what)
     return r.DamagedMemory(
         id=memory_ref(row.kind, tsid),
         kind=Kind(row.kind).wire,
@@ -158,7 +182,7 @@ def _purged(reading: Reading, row: MemoryRow, record: Record, event: events.Memo
         session=_session_ref(reading, row.session), turn=row.turn or None, actor=actor_of(record),
         address=r.Address(epoch=reading.store.epoch, seq=record.seq),
         derived_from=[memory_ref(*ref) for ref in event.sources],
-        predecessor=memory_ref(*event.predecessor) if event.predecessor else None,
+        predecessor=_predecessor(reading, event),
         superseded_by=_successor(reading, row),
     )  # fmt: skip
 
@@ -206,7 +230,7 @@ def _memory(
         status=row.status.wire,
         marks=[word for bit, word in _MARKS if row.marks & bit],
         origin=origin.wire,
-        assertable=assertable,
+        assertable=assertable and not row.has(Mark.QUARANTINED),
         hedge=hedge,
         role=Role(row.role).wire if row.role else None,
         speaker=particulars.speaker,
@@ -236,7 +260,7 @@ def _memory(
         ),
         valence=event.valence,
         arousal=event.arousal,
-        predecessor=memory_ref(*event.predecessor) if event.predecessor else None,
+        predecessor=_predecessor(reading, event),
         superseded_by=_successor(reading, row),
         derived_from=[memory_ref(*ref) for ref in event.sources]
         + _externals(named_at_first(reading, tsid, event, particulars.externals, DERIVED_FROM)),
@@ -246,7 +270,7 @@ def _memory(
             memory_ref(child_kind, child) for _, child_kind, child in reading.incoming(tsid, int(EdgeType.DERIVED_FROM))
         ],
         grounded=is_grounded(reading, tsid),
-        facts=_facts(event, particulars),
+        facts=facts_of(reading, tsid, row, event, particulars),
         metadata=None if particulars.metadata is None else msgspec.Raw(particulars.metadata),
         partition=partition_name(reading, row.partition),
         soul_version=event.soul_version,
@@ -260,18 +284,15 @@ def _memory(
     return memory
 
 
-def _facts(event: events.MemoryCreated, particulars: Particulars) -> list[r.Fact]:
-    found = []
-    for head, words in zip(event.facts, particulars.facts, strict=False):
-        subject, predicate, value = words
-        found.append(
-            r.Fact(
-                id=f"fact:{format_tsid(head.id)}", subject=subject, predicate=predicate, value=value,
-                confidence=head.confidence, valid_from=_time(head.valid_from), valid_to=_time(head.valid_to),
-                source_proposal=f"proposal:{format_tsid(head.proposal)}" if head.proposal else None,
-            )
-        )  # fmt: skip
-    return found
+def _predecessor(reading: Reading, event: events.MemoryCreated) -> str | None:
+    """The one that it was made to take the place of, else the first that a proposal gave it."""
+    if event.predecessor:
+        return memory_ref(*event.predecessor)
+    for edge_type, kind, other in edges.outgoing(reading.state, event.id):
+        row = reading.memory(other) if edge_type in _REVISIONS else None
+        if row is not None and row.superseded_by == event.id:
+            return memory_ref(kind, other)
+    return None
 
 
 def partition_name(reading: Reading, number: int) -> str:

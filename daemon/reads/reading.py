@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import lmdb
 
@@ -18,11 +19,12 @@ from journal.codes import EdgeType, Mark, Part
 from journal.errors import DamagedRecord
 from journal.events import SealedPart
 from journal.particulars import Particulars, decode_particulars
-from journal.record import Record
+from journal.record import Envelope, Record, decode_envelope, decode_value
 from journal.store import Store
 from journal.unsealing import unseal
 from journal.verify import Finding
-from projections import edges, names, sessions, tables
+from projections import edges, names, revisions, sessions, tables
+from projections.bound import BoundState
 from projections.header_columns import View
 from projections.known_at import mentions
 from projections.lineage_scan import values
@@ -43,12 +45,38 @@ Look = Callable[[int], "list[edges.Edge]"]
 """The edges that reach a memory."""
 
 
+class Unavailable(NamedTuple):
+    """A section of an answer that could not be read: which, of which memory, and why."""
+
+    section: str
+    memory: str
+    error: Exception
+
+
+class Met:
+    """What a question came across and went on from: sections that can't be read, and how much led out of the tenant."""
+
+    def __init__(self) -> None:
+        self.unavailable: list[Unavailable] = []
+        self.foreign = 0
+
+    def pass_over(self, count: int) -> None:
+        """What led out of the tenant was not followed. No method of the question's: that would be a circle, which keeps
+        its transactions."""
+        self.foreign += count
+
+
 class NotBrief(Exception):
     """A question took more looks at the store than it was given."""
 
 
 class Reading:
     """Reads for its tenants over one snapshot. Not shared between threads."""
+
+    as_of_ms: int | None = None
+    """The moment in the world that the question is about (`daemon/reads/holding.py`); None: no matter when."""
+    known_at_ms: int | None = None
+    """The moment up to which the journal is asked (`daemon/reads/known.py`); None: now."""
 
     def __init__(
         self,
@@ -65,14 +93,15 @@ class Reading:
     ) -> None:
         self._budget = budget
         self.asking = asking
+        self.met = Met()
         self.store = store
-        self.state = state
         self.now_ms = now_ms
         self.content = content
         self.names = names_known
         self.tenant_names = tenant_names
         numbers = (names_known.tenant_numbers.get(name, 0) for name in tenant_names)
         self.tenants = frozenset(number for number in numbers if number)
+        self.state: State = BoundState(state, self.tenants, self.met.pass_over)
         self._txn = journal_txn
         self._snapshot = snapshot
 
@@ -144,11 +173,29 @@ class Reading:
             yield edges.Reaching(cursor)
 
     def record(self, seq: int) -> Record:
-        """Record `seq`. Raises DamagedRecord, also when it is not there."""
-        record = self.store.log.get(self._txn, seq)
-        if record is None:
-            raise DamagedRecord(seq, "missing")
+        """Record `seq` of a tenant of ours. Raises DamagedRecord, also when it is not there, or another tenant's: what
+        led to it is damaged then."""
+        record = self.record_of_any(seq)
+        if record.tenant not in self.tenants:
+            raise DamagedRecord(seq, "tenant")
         return record
+
+    def record_of_any(self, seq: int) -> Record:
+        """Record `seq`, whose tenant is still to be looked at. Raises DamagedRecord, also when it is not there."""
+        return decode_value(seq, self._value_of(seq))
+
+    def envelope_of_any(self, seq: int) -> Envelope:
+        """As `record_of_any`, without the event."""
+        return decode_envelope(seq, self._value_of(seq))
+
+    def _value_of(self, seq: int) -> bytes:
+        """A long record costs as much as several looks."""
+        value = self.store.log.raw(self._txn, seq)
+        if value is None:
+            raise DamagedRecord(seq, "missing")
+        if len(value) >= BYTES_A_LOOK:
+            self.spend(len(value) // BYTES_A_LOOK)
+        return value
 
     def noted_record(self, seq: int, about: int | None = None) -> Record | None:
         """Record `seq`, about that memory of ours if one is named; None when it can't be read, which is a finding then.
@@ -164,7 +211,7 @@ class Reading:
         """The record that created a memory."""
         record = self.record(row.seq)
         event = record.event
-        if not isinstance(event, events.MemoryCreated) or record.tenant not in self.tenants:
+        if not isinstance(event, events.MemoryCreated):
             raise DamagedRecord(row.seq, "event")
         return record, event
 
@@ -182,11 +229,15 @@ class Reading:
         touching = self.state.entries(tables.TOUCHES, KEY64.pack(tsid))
         return [row.seq, *(int(KEY64_64.unpack(key)[1]) for key, _ in touching)]
 
+    def facts_added(self, tsid: int) -> Iterator[int]:
+        """The records of the facts that a memory of ours got later, in order of the facts' ids."""
+        return revisions.facts_of(self.state, tsid)
+
     def record_about(self, seq: int, tsid: int) -> Record:
         """Record `seq`, which the index says is about a memory of ours. Raises DamagedRow when it is another's or about
         something else: the index is wrong then, and nothing of that record may be told. Raises DamagedRecord.
         """
-        record = self.record(seq)
+        record = self.record_of_any(seq)
         if record.tenant not in self.tenants or not mentions(record.event, tsid):
             raise DamagedRow(tables.TOUCHES)
         return record
@@ -224,7 +275,7 @@ class Reading:
         return number if number is not None and self.session(number) is not None else None
 
     def producer(self, number: int) -> names.ProducerRow | None:
-        return names.producer_of(self.state, number)
+        return names.producer_of(self.state, number)  # the state has looked whose it is
 
 
 @contextmanager

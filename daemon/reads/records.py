@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import lmdb
 
+from daemon.asked import window
 from daemon.asking import Asking
 from daemon.caller import Caller
 from daemon.failures import note_damage
 from daemon.feed import behind_damage
 from daemon.prepare import UNSET, parse_memory, parse_session, parse_time
+from daemon.reads import proposals
 from daemon.reads.cursors import Cursors
 from daemon.reads.listing import PAGE_BYTES
 from daemon.reads.reading import Reading, reading
@@ -84,7 +86,7 @@ class _Place(NamedTuple):
     """Where to look, within the first and the last record asked for. `seqs`: there only, ascending. `blocks`: in
     these only. `session`: the number of the one whose records are wanted, `members` those that created its memories,
     `memories` those memories, `touching` the records that may be about one of them.
-    `about`: the memory that all records at `seqs` are about, 0 for none.
+    `about`: the memory that records at these numbers are about, 0 for none.
     """
 
     first: int
@@ -93,7 +95,7 @@ class _Place(NamedTuple):
     blocks: frozenset[int] | None
     session: int | None
     members: frozenset[int]
-    about: int
+    about: tuple[int, frozenset[int]]
     memories: frozenset[int] = frozenset()
     touching: frozenset[int] = frozenset()
 
@@ -238,8 +240,8 @@ class _Search:
 
     def _check_is_about(self, row: Row, outline: Outline) -> None:
         """Raises DamagedRow when the index of what touched a memory leads to a record that is not about it."""
-        about, tenants = self._place.about, self._query.tenants
-        if not about:
+        (about, seqs), tenants = self._place.about, self._query.tenants
+        if row.seq not in seqs:
             return
         is_foreign = tenants is not None and outline.tenant not in tenants
         if is_foreign or not mentions(decode_value(row.seq, row.value).event, about):
@@ -268,16 +270,22 @@ def _done_to(event: Any) -> Iterator[int]:
 def _asked(params: Any) -> tuple[Any, ...]:
     """What a cursor is bound to, beside the tenants."""
     names = ("since", "until", "from_seq", "memory", "session", "types", "actor", "level", "store_wide")
-    return tuple(getattr(params, name) for name in names)
+    found = {name: getattr(params, name) for name in names}
+    if params.session is not UNSET:
+        found["session"] = parse_session("session", params.session)  # an id has more than one spelling
+    if params.memory is not UNSET:
+        found["memory"] = parse_memory("memory", params.memory)
+    return tuple(found.values())
 
 
 def _query(params: Any, tenants: frozenset[int] | None) -> _Query:
     actor = None if params.actor is UNSET else params.actor
+    since, until = window("", params)
     return _Query(
         tenants=tenants,
         tags=None if params.types is UNSET else frozenset(TAG_OF_WORD[word] for word in params.types),
-        since_ms=None if params.since is UNSET else parse_time("since", params.since)[0],
-        until_ms=None if params.until is UNSET else parse_time("until", params.until)[0],
+        since_ms=since,
+        until_ms=until,
         actor=CallerRole.from_wire(actor) if isinstance(actor, str) else actor,
     )
 
@@ -285,7 +293,7 @@ def _query(params: Any, tenants: frozenset[int] | None) -> _Query:
 def _place(view: Reading, params: Any, head_seq: int) -> _Place:
     """Where to look. Raises Refused for a memory or a session that is not ours."""
     seqs = number = None
-    about = 0
+    about: tuple[int, frozenset[int]] = (0, frozenset())
     members = memories = touching = frozenset[int]()
     first = 1 if params.from_seq is UNSET else max(1, params.from_seq)
     if params.memory is not UNSET:
@@ -293,8 +301,8 @@ def _place(view: Reading, params: Any, head_seq: int) -> _Place:
         row = view.memory(tsid, kind)
         if row is None:
             raise Refused(Reason.NOT_FOUND, "no such memory", parameter="memory")
-        seqs = tuple(sorted(set(view.seqs_about(tsid, row))))
-        about = tsid
+        own = view.seqs_about(tsid, row)
+        seqs, about = tuple(proposals.seqs_about(view, tsid, own)), (tsid, frozenset(own))
     if params.session is not UNSET:
         number = view.session_number(parse_session("session", params.session))
         if number is None:

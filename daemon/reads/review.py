@@ -19,13 +19,16 @@ from daemon import limits
 from daemon.prepare import UNSET
 from daemon.reads.cursors import Cursors
 from daemon.reads.grounds import Grounds, grounds_of_all
+from daemon.reads.proposals import ids_newest_first, row_of
 from daemon.reads.reading import Reading
 from daemon.reads.review_items import Place, shown
 from daemon.reads.selecting import segments
 from daemon.wire import review_results as r
-from journal.codes import EdgeType, Status
+from journal.codes import EdgeType, ProposalKind, ProposalStatus, Status
+from journal.tsid import MAX_TSID
 from projections import flags
 from projections.columns import statuses
+from projections.edges import owners_of_versions
 from projections.lineage_scan import EdgeColumns, Mask, edges_of, effective_confidences, may_be_below, rows_of
 from projections.rows import FLAG_PURGED, FLAG_TOMBSTONE
 
@@ -41,6 +44,7 @@ class Scan:
     def __init__(self, reading: Reading, threshold: float, newest: int | None) -> None:
         self.reading = reading
         self.threshold = threshold
+        self._upto = newest
         names = ["tsid", "kind", "origin", "flags", "marks", "confidence"]
         found = [segment.rows for segment in segments(reading)]
         columns = {name: np.concatenate([rows[name] for rows in found]) if found else np.zeros(0) for name in names}
@@ -55,7 +59,15 @@ class Scan:
 
     @property
     def newest(self) -> int:
-        return int(self.tsids[-1]) if len(self.tsids) else 0
+        """The newest memory, or proposal that waits: ids rise, so what is written later lies behind both."""
+        return max(int(self.tsids[-1]) if len(self.tsids) else 0, self.proposals[-1] if self.proposals else 0)
+
+    @cached_property
+    def proposals(self) -> list[int]:
+        """Those that wait, in id order."""
+        before = MAX_TSID if self._upto is None else self._upto + 1
+        found = (ids_newest_first(self.reading, ProposalStatus.PROPOSED, kind, before) for kind in ProposalKind)
+        return sorted(proposal for ids in found for proposal in ids)
 
     @cached_property
     def alive(self) -> Mask:
@@ -83,7 +95,8 @@ class Scan:
     def grounds(self) -> npt.NDArray[np.uint8]:
         """Of each memory its `Grounds`."""
         gone = (self._marks & _FORGOTTEN != 0) | (self._flags & FLAG_PURGED != 0)
-        return grounds_of_all(self.tsids, self.kinds, self._origins, gone, self.edges)
+        owners = owners_of_versions(self.reading.state)
+        return grounds_of_all(self.tsids, self.kinds, self._origins, gone, self.edges, owners)
 
     def places(self, tsids: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], Mask]:
         """Where memories stand in the columns, and which of them do at all."""
@@ -137,6 +150,16 @@ def contradictions(scan: Scan) -> list[tuple[int, int]]:
     return list({frozenset(pair): pair for pair in reversed(pairs)}.values())[::-1]
 
 
+def proposed(scan: Scan) -> list[tuple[int, int]]:
+    """Proposals that wait, about memories that are alive: `(proposal, the memory)`."""
+    rows = [(proposal, row_of(scan.reading, proposal)) for proposal in scan.proposals]
+    named = [(row.memory[1], row.memory[1] if row.other is None else row.other[1]) for _, row in rows]
+    places, known = scan.places(np.array(named, np.uint64).reshape(-1))
+    alive = (known & scan.alive[places] if len(scan.tsids) else known).reshape(-1, 2)
+    both = (alive[:, 0] & alive[:, 1]).tolist()
+    return [(proposal, row.memory[1]) for (proposal, row), shown_one in zip(rows, both, strict=True) if shown_one]
+
+
 def none_yet(scan: Scan) -> list[tuple[int, int]]:
     """What this version doesn't make."""
     return []
@@ -148,10 +171,11 @@ FINDERS: dict[str, Callable[[Scan], list[tuple[int, int]]]] = {
     "orphans": orphans,
     "flags": flagged,
     "contradictions": contradictions,
-    "proposals": none_yet,
+    "proposals": proposed,
     "parked": none_yet,
 }
-"""By word: `(memory, another one that it is about or 0)` of each item, in that order."""
+"""By word: `(memory, another one that it is about or 0)` of each item, in that order; of `proposals` each is
+`(proposal, the memory that it is about)`."""
 WORDS = tuple(FINDERS)
 
 

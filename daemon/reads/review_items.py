@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from daemon.reads.proposals import row_of
 from daemon.reads.reading import Reading
 from daemon.wire import review_results as r
 from daemon.wire.times import format_ms
 from journal import events
-from journal.codes import EdgeType, Mark
-from journal.tsid import memory_ref
+from journal.codes import EdgeType, Mark, ProposalAction
+from journal.tsid import format_tsid, memory_ref
 from projections import edges, flags, tables
 from projections.kinds import believed_since, confidence_now
 from projections.rows import DamagedRow, MemoryRow
 
+PROPOSALS = "proposals"
+
 
 class Place(NamedTuple):
-    """Where an item stands in the order of all: word, memory, the other memory that it is about or 0."""
+    """Where an item stands in the order of all: word, memory or proposal, the other memory that it is about or 0."""
 
     what: int
     tsid: int
@@ -35,12 +38,25 @@ class Told(NamedTuple):
 
 def shown(reading: Reading, word: str, place: Place) -> r.ReviewItem:
     """The item as the wire has it. Raises DamagedRow."""
+    if word == PROPOSALS:
+        return _proposal(reading, place)
     row = _row(reading, place.tsid)
     told = _TOLD[word](reading, place, row)
     return r.ReviewItem(
         what=word, id=memory_ref(row.kind, place.tsid), why=told.why,
         since=None if told.since_ms is None else format_ms(told.since_ms), others=told.others,
         confidence=told.confidence,
+    )  # fmt: skip
+
+
+def _proposal(reading: Reading, place: Place) -> r.ReviewItem:
+    """What is to be decided: the proposal, what it would do, whom it names."""
+    row = row_of(reading, place.tsid)
+    would = EdgeType(row.edge_type).wire if row.edge_type else ProposalAction(row.action).wire if row.action else "fact"
+    ends = [row.memory] if row.other is None else [row.memory, row.other]
+    return r.ReviewItem(
+        what=PROPOSALS, id=f"proposal:{format_tsid(place.tsid)}", why=f"proposes_{would}",
+        since=format_ms(row.made_at), others=[memory_ref(*end) for end in ends], confidence=None,
     )  # fmt: skip
 
 

@@ -8,28 +8,31 @@ and exact however warm the columns are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from daemon.prepare import UNSET, parse_memory, parse_session, parse_time
-from daemon.reads.memories import particulars_of
+from daemon.asked import content_of, window
+from daemon.prepare import UNSET, parse_memory, parse_session
+from daemon.reads.filing import particulars_of
+from daemon.reads.holding import holds
 from daemon.reads.reading import Reading, is_purged
 from daemon.refusal import Reason, Refused
+from daemon.selections import stamp_fits
 from daemon.wire import params as p
 from journal.codes import Kind, Origin, Status
 from journal.errors import DamagedRecord, PartUnreadable
 from projections.columns import Columns, Mask, codes_table, statuses
 from projections.header_columns import Segment, View, read_segments
-from projections.rows import MemoryRow
+from projections.lineage_scan import rows_of
+from projections.rows import NO_TIME, MemoryRow
 from projections.sealed_scan import CHUNK_MEMORIES, NO_TEXT, Plaintexts, SealedScan
 from projections.tag_blooms import may_have
 
 Tsids = npt.NDArray[np.uint64]
-_SEALED_FIELDS = ("subject", "entity", "text", "tags", "project")
 _NOTHING = p.Selection()
 
 
@@ -48,13 +51,14 @@ _DECODE = msgspec.msgpack.Decoder(_Asked).decode
 
 
 class Selecting:
-    """One selection of one question."""
+    """One selection of one question. `statuses` are those that are meant when it doesn't say which."""
 
-    def __init__(self, reading: Reading, sel: Any) -> None:
+    def __init__(self, reading: Reading, sel: Any, statuses: Sequence[str] = (Status.ACTIVE.wire,)) -> None:
         self._reading = reading
         self._sel = _NOTHING if sel is UNSET else sel
-        self._sealed = tuple(name for name in _SEALED_FIELDS if getattr(self._sel, name) is not UNSET)
-        self._since, self._until = _time(self._sel, "since"), _time(self._sel, "until")
+        self._statuses = statuses
+        self._sealed = content_of(self._sel)
+        self._since, self._until = window("sel.", self._sel)
         self._in_time = self._since is not None or self._until is not None
         self._scan: SealedScan | None = None
         if self._sealed and not reading.content:  # before anything is looked at: nor do the Blooms tell
@@ -63,7 +67,7 @@ class Selecting:
     @property
     def by_headers(self) -> bool:
         """Whether the header rows say all."""
-        return not self._sealed and not self._in_time
+        return not self._sealed and not self._in_time and self._reading.as_of_ms is None
 
     def candidates(self) -> Tsids:
         """The memories of our tenants that fit as far as the columns can tell, in id order. Raises Refused."""
@@ -83,13 +87,31 @@ class Selecting:
             chunk = tsids[first : first + CHUNK_MEMORIES].tolist()
             self._reading.spend(len(chunk))
             if self._in_time:
-                chunk = [tsid for tsid in chunk if self._is_in_time(tsid)]
+                chunk = self._those_in_time(chunk)
+            if self._reading.as_of_ms is not None:
+                chunk = self._those_that_hold(chunk, self._reading.as_of_ms)
             yield from self._with_content(chunk) if self._sealed else chunk
 
     # --- what the header rows say ------------------------------------------------------------------
 
     def _header_conditions(self) -> list[Callable[[Segment], Mask]]:
         """Each a condition that a row has to meet; those that most rows don't meet come first."""
+        found = self._lasting_conditions()
+        if self._sel.tags is not UNSET:
+            tags = tuple(self._sel.tags)
+            found.append(lambda segment: may_have(segment.blooms, tags))
+        shown = codes_table(self._shown)
+        found.append(lambda segment: shown[statuses(segment.rows)])
+        return found
+
+    @property
+    def _shown(self) -> frozenset[int]:
+        """The codes of the statuses that are meant."""
+        words = self._statuses if self._sel.status is UNSET else self._sel.status
+        return frozenset(int(Status.from_wire(word)) for word in words)
+
+    def _lasting_conditions(self) -> list[Callable[[Segment], Mask]]:
+        """Those that ask for what never changes."""
         sel = self._sel
         found: list[Callable[[Segment], Mask]] = []
         if sel.session is not UNSET:
@@ -100,11 +122,9 @@ class Selecting:
         if sel.ids is not UNSET:
             refs = [parse_memory("sel.ids", ref) for ref in sel.ids]
             found.append(lambda segment: _are(segment.rows, refs))
-        if sel.tags is not UNSET:
-            tags = tuple(sel.tags)
-            found.append(lambda segment: may_have(segment.blooms, tags))
-        if sel.producer is not UNSET:
-            producers = np.array(list(self._producers(sel.producer)), np.uint32)
+        named = self.producers()
+        if named is not None:
+            producers = np.array(named, np.uint32)
             found.append(lambda segment: np.isin(segment.rows["producer"], producers))
         if sel.kinds is not UNSET:
             kinds = codes_table(int(Kind.from_wire(word)) for word in sel.kinds)
@@ -112,35 +132,53 @@ class Selecting:
         if sel.origins is not UNSET:
             origins = codes_table(int(Origin.from_wire(word)) for word in sel.origins)
             found.append(lambda segment: origins[segment.rows["origin"]])
-        words = (Status.ACTIVE.wire,) if sel.status is UNSET else sel.status
-        shown = codes_table(int(Status.from_wire(word)) for word in words)
-        found.append(lambda segment: shown[statuses(segment.rows)])
         return found
 
-    def _producers(self, match: Any) -> Iterator[int]:
-        """The numbers of the stamps that fit, 0 for none at all."""
-        wanted = [getattr(match, name) for name in ("agent", "model", "version", "extractor")]
-        if all(each is UNSET or each is None for each in wanted):
-            yield 0
+    def producers(self) -> list[int] | None:
+        """The numbers of the stamps that the selection means, 0 for none at all; None when it doesn't say."""
+        match = self._sel.producer
+        if match is UNSET:
+            return None
+        found = [0] if stamp_fits(match, None, None, None, None) else []
         for stamp, number in list(self._reading.names.producers.items()):
-            fits = all(each is UNSET or each == has for each, has in zip(wanted, stamp[1:], strict=True))
-            if fits and stamp[0] in self._reading.tenants:
-                yield number
+            if stamp[0] in self._reading.tenants and stamp_fits(match, *stamp[1:]):
+                found.append(number)
+        return sorted(found)
 
     # --- what else has to be looked at ---------------------------------------------------------------
 
-    def _is_in_time(self, tsid: int) -> bool:
-        row = self._reading.state.memory(tsid)
-        if row is None:
-            return False
-        since, until = self._since, self._until
-        return (since is None or since <= row.at_ms) and (until is None or row.at_ms < until)
+    def _those_in_time(self, tsids: list[int]) -> list[int]:
+        """Those written in the window, which ends before `until`."""
+        asked = np.array(tsids, np.uint64)
+        at_ms = rows_of(self._reading.snapshot, asked, lambda done, of: None)["at_ms"]
+        kept = np.ones(len(asked), np.bool_)
+        if self._since is not None:
+            kept &= at_ms >= self._since
+        if self._until is not None:
+            kept &= at_ms < self._until
+        found: list[int] = asked[kept].tolist()
+        return found
+
+    def _those_that_hold(self, tsids: list[int], at_ms: int) -> list[int]:
+        """Those that hold then. The rows tell which ended before; of the others the records tell since when they hold.
+        One whose record can't be read comes back as damaged."""
+        asked = np.array(tsids, np.uint64)
+        ends_ms = rows_of(self._reading.snapshot, asked, lambda done, of: None)["valid_to"]
+        held: list[int] = []
+        for tsid in asked[(ends_ms == NO_TIME) | (ends_ms > at_ms)].tolist():
+            row = self._reading.memory(tsid)
+            try:
+                if row is not None and holds(self._reading, row):
+                    held.append(tsid)
+            except DamagedRecord:
+                held.append(tsid)
+        return held
 
     def _with_content(self, tsids: list[int]) -> Iterator[int]:
         if self._scan is None:
             self._scan = self._reading.scan()
         texts: Plaintexts
-        if "text" in self._sealed:
+        if self._sealed is not None and self._sealed.text is not None:
             particulars, texts = self._scan.with_texts(tsids)
         else:
             particulars, texts = self._scan.particulars(tsids), [NO_TEXT] * len(tsids)
@@ -164,7 +202,7 @@ class Selecting:
         try:
             _, event = reading.genesis(row)
             particulars = particulars_of(reading, row, event)
-            text = reading.text(event) if "text" in self._sealed else ""
+            text = reading.text(event) if self._sealed is not None and self._sealed.text is not None else ""
         except (PartUnreadable, DamagedRecord) as error:
             if isinstance(error, DamagedRecord) or error.state == "damaged":
                 reading.note_damage(row.seq, "what a selection asks for")
@@ -173,19 +211,7 @@ class Selecting:
         return self._fits(particulars, text)
 
     def _fits(self, particulars: Any, text: str) -> bool:
-        sel = self._sel
-        return (
-            (sel.subject is UNSET or particulars.subject == sel.subject)
-            and (sel.project is UNSET or particulars.project == sel.project)
-            and (sel.entity is UNSET or any(name == sel.entity for name, _ in particulars.entities))
-            and (sel.tags is UNSET or set(sel.tags) <= set(particulars.tags))
-            and (sel.text is UNSET or sel.text.casefold() in text.casefold())
-        )
-
-
-def _time(sel: Any, name: str) -> int | None:
-    given = getattr(sel, name)
-    return None if given is UNSET else parse_time(f"sel.{name}", given)[0]
+        return self._sealed is None or self._sealed.fits(particulars, text)
 
 
 def segments(reading: Reading) -> Iterator[Segment]:

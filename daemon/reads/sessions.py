@@ -147,7 +147,7 @@ def session(reading: Reading, params: Any) -> r.SessionResult:
 
 def _page(reading: Reading, params: Any, number: int, include: Any, result: r.SessionResult) -> None:
     """Turns in order, then what else carries the session, one list for the pages. A cursor fixes the head."""
-    cursors = reading.cursors(repr(("session", reading.tenant_names, params.session, sorted(include))))
+    cursors = reading.cursors(repr(("session", reading.tenant_names, number, sorted(include))))
     after, head_seq, *_ = cursors.decode(params.cursor, reading.state.head.seq)
     turns = sessions.turn_ids(reading.state, number) if "turns" in include else []
     others = sessions.other_ids(reading.state, number) if "derived" in include else []

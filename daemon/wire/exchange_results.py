@@ -136,6 +136,7 @@ class BackupPart(Result, kw_only=True):
     vault_next: int
     at: str
     files: list[BackupFile]
+    master_key: bool
 
 
 class BackupResult(Result, kw_only=True):

@@ -14,50 +14,44 @@ from msgspec import UNSET, Meta, UnsetType
 
 from daemon import limits
 from daemon.wire.vocabulary import (
-    ActorRoleWord,
     Agent,
-    BackupPartWord,
-    ChainHex,
+    CohortActionWord,
     Correlation,
     Cursor,
     Depth,
     DirectionWord,
-    DirectoryPath,
     DispositionWord,
     EntityTypeName,
-    EventWord,
     ExternalId,
     ExternalWord,
     FactValue,
-    Hex16,
     IdempotencyKey,
     Importance,
     KindWord,
-    LevelWord,
     Limit,
     MarkWord,
     Name,
     NoteText,
     OriginWord,
-    ProjectionWord,
+    ProposableEdgeWord,
+    ProposalActionWord,
+    ProposalKindWord,
+    ProposalStatusWord,
     Reference,
     RelationWord,
-    RequestIdIn,
     ReviewWord,
     RoleWord,
-    Seq,
     SessionKeyText,
     SessionPartWord,
     Stamp,
     StatusWord,
-    SubscribeLevelWord,
     Tag,
     TenantName,
     TenantStateWord,
     Text,
     Time,
+    Token,
     Topic,
-    Uid,
     Unit,
     Valence,
     ViaWord,
@@ -194,6 +188,7 @@ class RememberManyParams(WriteParams, frozen=True, kw_only=True):
 class GetParams(ReadParams, frozen=True, kw_only=True):
     ids: Annotated[list[Reference], Meta(min_length=1, max_length=limits.IDS_PER_GET)]
     include: list[Literal["provenance"]] | UnsetType = UNSET
+    as_of: Time | UnsetType = UNSET
     as_known_at: Time | UnsetType = UNSET
 
 
@@ -232,6 +227,8 @@ class PagedParams(ReadParams, frozen=True, kw_only=True):
 class ListParams(PagedParams, frozen=True, kw_only=True):
     sel: Selection | UnsetType = UNSET
     full: bool = False
+    as_of: Time | UnsetType = UNSET
+    as_known_at: Time | UnsetType = UNSET
 
 
 class ForgetParams(WriteParams, frozen=True, kw_only=True):
@@ -244,6 +241,12 @@ class RecoverParams(WriteParams, frozen=True, kw_only=True):
     evidence: SourceList | UnsetType = UNSET
     amount: Unit | UnsetType = UNSET
     note: NoteText | UnsetType = UNSET
+
+
+class ReaffirmParams(RecoverParams, frozen=True, kw_only=True):
+    """`session` is the one in which it was done."""
+
+    session: Reference | UnsetType = UNSET
 
 
 class ReviseFields(Closed, frozen=True, kw_only=True):
@@ -261,13 +264,16 @@ class ReviseFields(Closed, frozen=True, kw_only=True):
 
 
 class ReviseParams(WriteParams, frozen=True, kw_only=True):
-    """`move` files a memory anew: it takes fields only, and makes no successor."""
+    """`move` files a memory anew: it takes fields only, and makes no successor. `session` is the one in which it was
+    done."""
 
     id: Reference
     disposition: DispositionWord = "supersedes"
     text: Text | UnsetType = UNSET
     origin: OriginWord | UnsetType = UNSET
     fields: ReviseFields | UnsetType = UNSET
+    session: Reference | UnsetType = UNSET
+    producer: ProducerIn | UnsetType = UNSET
 
 
 class RelateParams(WriteParams, frozen=True, kw_only=True):
@@ -287,6 +293,47 @@ class MarkParams(WriteParams, frozen=True, kw_only=True):
     mark: MarkWord
     on: bool = True
     note: NoteText | UnsetType = UNSET
+    session: Reference | UnsetType = UNSET
+
+
+class ProposeParams(WriteParams, frozen=True, kw_only=True):
+    """`edge` runs from `memory` to `other`. For `action` supersede, `other` is what takes the place of `memory`."""
+
+    proposal_kind: ProposalKindWord
+    memory: Reference
+    other: Reference | UnsetType = UNSET
+    edge: ProposableEdgeWord | UnsetType = UNSET
+    fact: FactIn | UnsetType = UNSET
+    action: ProposalActionWord | UnsetType = UNSET
+    note: NoteText | UnsetType = UNSET
+
+
+class DecideParams(WriteParams, frozen=True, kw_only=True):
+    proposal: Reference
+    accept: bool
+
+
+class ProposalsParams(PagedParams, frozen=True, kw_only=True):
+    status: ProposalStatusWord | UnsetType = UNSET
+    proposal_kind: ProposalKindWord | UnsetType = UNSET
+
+
+class CohortParams(WriteParams, frozen=True, kw_only=True):
+    """`with` is the second selection of a comparison. `downstream`: what derives from them is touched too."""
+
+    sel: Selection
+    action: CohortActionWord
+    with_: Selection | UnsetType = msgspec.field(name="with", default=UNSET)
+    downstream: bool = False
+    token: Token | UnsetType = UNSET
+
+
+class CohortsParams(PagedParams, frozen=True, kw_only=True):
+    pass
+
+
+class LiftParams(WriteParams, frozen=True, kw_only=True):
+    cohort: Reference
 
 
 class ExplainParams(ReadParams, frozen=True, kw_only=True):
@@ -340,23 +387,6 @@ class LifecycleParams(WriteParams, frozen=True, kw_only=True):
     enforce: bool | UnsetType = UNSET
 
 
-class HeadIn(Closed, frozen=True, kw_only=True):
-    """A head that somebody kept, to be held against the journal."""
-
-    store: Hex16
-    epoch: Seq
-    seq: Seq
-    chain: ChainHex
-    at: Time | UnsetType | None = UNSET
-
-
-class AuditParams(ReadParams, frozen=True, kw_only=True):
-    from_seq: Seq | UnsetType = UNSET
-    to_seq: Seq | UnsetType = UNSET
-    rebuild: bool = False
-    against: Annotated[list[HeadIn], Meta(min_length=1, max_length=limits.AUDIT_HEADS)] | UnsetType = UNSET
-
-
 class HelloParams(ReadParams, frozen=True, kw_only=True):
     via: ViaWord | UnsetType = UNSET
 
@@ -370,62 +400,4 @@ class HeadParams(ReadParams, frozen=True, kw_only=True):
 
 
 class StatusParams(ReadParams, frozen=True, kw_only=True):
-    pass
-
-
-class HistoryParams(ReadParams, frozen=True, kw_only=True):
-    id: Reference
-
-
-class RecordsParams(PagedParams, frozen=True, kw_only=True):
-    """`store_wide`: the records of all tenants and of the store itself; for operators."""
-
-    since: Time | UnsetType = UNSET
-    until: Time | UnsetType = UNSET
-    from_seq: Seq | UnsetType = UNSET
-    memory: Reference | UnsetType = UNSET
-    session: Reference | UnsetType = UNSET
-    types: Annotated[list[EventWord], Meta(min_length=1)] | UnsetType = UNSET
-    actor: Uid | ActorRoleWord | UnsetType = UNSET
-    level: LevelWord = "skeleton"
-    store_wide: bool = False
-
-
-class PlaceIn(Closed, frozen=True, kw_only=True):
-    """A place in a journal: of a frame, a mark or a head."""
-
-    epoch: Seq
-    seq: Seq
-    chain: ChainHex
-    store: Hex16 | UnsetType = UNSET
-    at: Time | UnsetType | None = UNSET
-
-
-class SubscribeParams(ReadParams, frozen=True, kw_only=True):
-    """Without `after`: what is written from now on. With seq 0 and the store id as chain: everything."""
-
-    after: PlaceIn | UnsetType = UNSET
-    level: SubscribeLevelWord = "skeleton"
-    types: Annotated[list[EventWord], Meta(min_length=1)] | UnsetType = UNSET
-    store_wide: bool = False
-
-
-class CancelParams(AnyParams, frozen=True, kw_only=True):
-    """`request` is the id of a request of the same connection."""
-
-    request: RequestIdIn
-
-
-class RebuildParams(AnyParams, frozen=True, kw_only=True):
-    what: ProjectionWord = "all"
-
-
-class BackupParams(AnyParams, frozen=True, kw_only=True):
-    """`dir` is a path on the daemon's host, absolute, outside the state directory."""
-
-    dir: DirectoryPath
-    parts: Annotated[list[BackupPartWord], Meta(min_length=1)] | UnsetType = UNSET
-
-
-class MetricsParams(ReadParams, frozen=True, kw_only=True):
     pass

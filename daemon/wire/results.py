@@ -75,15 +75,6 @@ class Imported(Result, kw_only=True):
     created_at: str | None
 
 
-class Provenance(Result, kw_only=True):
-    """`get` with include provenance: the chain of one memory."""
-
-    sources: list[Any]
-    evidence: list[Any]
-    dependents: dict[str, Any]
-    supersession: dict[str, Any]
-
-
 class Memory(Result, kw_only=True):
     """A memory in full."""
 
@@ -133,7 +124,7 @@ class Memory(Result, kw_only=True):
     soul_version: int
     source: External | UnsetType = UNSET
     imported: Imported | UnsetType = UNSET
-    provenance: Provenance | UnsetType = UNSET
+    provenance: Any = UNSET  # a Chain
 
 
 class CompactMemory(Result, kw_only=True):
@@ -168,6 +159,7 @@ class PurgedMemory(Result, kw_only=True):
     derived_from: list[str]
     predecessor: str | None
     superseded_by: str | None
+    provenance: Any = UNSET  # a Chain
 
 
 class DamagedMemory(Result, kw_only=True):
@@ -180,6 +172,7 @@ class DamagedMemory(Result, kw_only=True):
     what: str
     at: str | None = None
     address: Address | None = None
+    provenance: Any = UNSET  # a Chain
 
 
 AnyMemory = Memory | PurgedMemory | DamagedMemory
@@ -242,6 +235,7 @@ class RecoverResult(WriteResult, kw_only=True):
     confidence: OldNew
     flags_set: list[str]
     flags_cleared: list[str]
+    notes: list[str] | UnsetType = UNSET
 
 
 class Boost(Result, kw_only=True):
@@ -261,6 +255,7 @@ class VerifyResult(WriteResult, kw_only=True):
 
 class MarkResult(WriteResult, kw_only=True):
     marks: list[str]
+    notes: list[str] | UnsetType = UNSET
 
 
 class RelateResult(WriteResult, kw_only=True):
@@ -273,6 +268,7 @@ class ReviseResult(WriteResult, kw_only=True):
     id: str
     predecessor: str | None
     address: Address
+    notes: list[str] | UnsetType = UNSET
 
 
 class SessionOpenResult(WriteResult, kw_only=True):

@@ -6,7 +6,7 @@ from daemon.wire.results import Result
 
 
 class ReviewItem(Result, kw_only=True):
-    """`others`: who set the flag, what it contradicts, the sources that are gone."""
+    """`others`: who set the flag, what it contradicts, the sources that are gone, whom a proposal names."""
 
     what: str
     id: str

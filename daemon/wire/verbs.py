@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from daemon.wire import cohort_results as c
+from daemon.wire import exchange_params as q
 from daemon.wire import exchange_results as x
 from daemon.wire import params as p
+from daemon.wire import proposal_results as d
 from daemon.wire import provenance_results as e
 from daemon.wire import results as r
 from daemon.wire import review_results as v
@@ -26,6 +29,8 @@ class Verb(msgspec.Struct, frozen=True):
     result: type[r.Result]
     writes: bool
     roles: frozenset[CallerRole]
+    looks: bool = False
+    """A write that has to look at much before it is decided: that is done on a thread of the reads'."""
 
 
 _ROWS = (
@@ -40,7 +45,7 @@ _ROWS = (
     Verb("verify", p.VerifyParams, r.VerifyResult, True, _AGENT),
     Verb("reinforce", p.RecoverParams, r.RecoverResult, True, _AGENT),
     Verb("weaken", p.RecoverParams, r.RecoverResult, True, _AGENT),
-    Verb("reaffirm", p.RecoverParams, r.RecoverResult, True, _AGENT),
+    Verb("reaffirm", p.ReaffirmParams, r.RecoverResult, True, _AGENT),
     Verb("mark", p.MarkParams, r.MarkResult, True, _AGENT),
     Verb("relate", p.RelateParams, r.RelateResult, True, _AGENT),
     Verb("revise", p.ReviseParams, r.ReviseResult, True, _AGENT),
@@ -52,15 +57,21 @@ _ROWS = (
     Verb("explain", p.ExplainParams, e.ExplainResult, False, _ALL),
     Verb("session_provenance", p.SessionProvenanceParams, e.SessionProvenanceResult, False, _ALL),
     Verb("review", p.ReviewParams, v.ReviewResult, False, _AGENT),
+    Verb("propose", p.ProposeParams, d.ProposeResult, True, _AGENT),
+    Verb("decide", p.DecideParams, d.DecideResult, True, _AGENT),
+    Verb("proposals", p.ProposalsParams, d.ProposalsResult, False, _ALL),
+    Verb("cohort", p.CohortParams, c.CohortResult, True, _OPERATOR, True),
+    Verb("cohorts", p.CohortsParams, c.CohortsResult, False, _OPERATOR | {CallerRole.AUDITOR}),
+    Verb("lift", p.LiftParams, c.LiftResult, True, _OPERATOR, True),
     Verb("lifecycle", p.LifecycleParams, r.LifecycleResult, True, _OPERATOR),
-    Verb("audit", p.AuditParams, r.AuditResult, False, frozenset({CallerRole.OPERATOR, CallerRole.AUDITOR})),
-    Verb("history", p.HistoryParams, x.HistoryResult, False, _ALL),
-    Verb("records", p.RecordsParams, x.RecordsResult, False, _ALL),
-    Verb("subscribe", p.SubscribeParams, x.SubscribeResult, False, _AGENT),
-    Verb("cancel", p.CancelParams, x.CancelResult, False, _ALL),
-    Verb("rebuild", p.RebuildParams, x.RebuildResult, False, _OPERATOR),
-    Verb("backup", p.BackupParams, x.BackupResult, False, _OPERATOR),
-    Verb("metrics", p.MetricsParams, x.MetricsResult, False, frozenset({CallerRole.OPERATOR, CallerRole.AUDITOR})),
+    Verb("audit", q.AuditParams, r.AuditResult, False, frozenset({CallerRole.OPERATOR, CallerRole.AUDITOR})),
+    Verb("history", q.HistoryParams, x.HistoryResult, False, _ALL),
+    Verb("records", q.RecordsParams, x.RecordsResult, False, _ALL),
+    Verb("subscribe", q.SubscribeParams, x.SubscribeResult, False, _AGENT),
+    Verb("cancel", q.CancelParams, x.CancelResult, False, _ALL),
+    Verb("rebuild", q.RebuildParams, x.RebuildResult, False, _OPERATOR),
+    Verb("backup", q.BackupParams, x.BackupResult, False, _OPERATOR),
+    Verb("metrics", q.MetricsParams, x.MetricsResult, False, frozenset({CallerRole.OPERATOR, CallerRole.AUDITOR})),
     Verb("head", p.HeadParams, r.HeadResult, False, _ALL),
     Verb("status", p.StatusParams, r.StatusResult, False, _AGENT),
 )

@@ -3,7 +3,7 @@
     python ops/bench/large.py                      1,000,000 records
     python ops/bench/large.py --records 100000     a short run
 
-Rows S2, S3, O1, O3 and O4 of the contract. The store is small turns of 500 sessions, written through the socket in
+Rows S2, S3, C2, O1, O3 and O4 of the contract. The store is small turns of 500 sessions, written through the socket in
 batches. Their targets are for 1,000,000 records: a smaller run shows figures only. An audit is measured twice: the
 daemon's, and that of the command line on the stopped store, which also walks the journal in a child.
 """
@@ -36,6 +36,8 @@ BATCH = 1000
 SINGLE_WRITES = 1000
 IDLE_CONNECTIONS = 1000
 STARTS = 3
+SELECTIONS = 5
+PLANTED = {"model": "bench", "extractor": "planted"}
 POLL_S = 0.005
 
 
@@ -102,6 +104,27 @@ class Large:
         asker.close()
         for connection in connections:
             connection.close()
+
+    def plant(self) -> None:
+        """Among all the others some that one extractor made."""
+        asker = Asker(self.daemon.socket)
+        items = [{**payload.small_turn(self._next + n), "producer": PLANTED} for n in range(BATCH)]
+        asker.ask(payload.request(0, "remember_many", {"items": items}))
+        self._next += BATCH
+        asker.close()
+
+    def selections(self) -> None:
+        """C2: what a cohort by producer would touch, and one by the texts, each of which has to be opened."""
+        asker = Asker(self.daemon.socket)
+        for name, sel, count in (("producer", {"producer": PLANTED}, BATCH), ("sealed", {"text": "nowhere at all"}, 0)):
+            for _ in range(SELECTIONS):
+                began = time.perf_counter()
+                found = asker.ask(payload.request(0, "cohort", {"sel": sel, "action": "quarantine"}))
+                took_s = time.perf_counter() - began
+                if found["count"] != count:
+                    raise LoadFailed("the selection is not exact")
+                self.add(f"C2 {name}", took_s if name == "producer" else self._next / took_s)
+        asker.close()
 
     def audit_live(self) -> None:
         asker = Asker(self.daemon.socket)
@@ -180,6 +203,9 @@ def measure(directory: Path, records: int) -> dict[str, list[float]]:
             large.single_writes("S2 write p99 idle")
             large.add("S3", large.daemon.rss_anon_kib() / 1024)
             large.idle_connections()
+        note("selections")
+        large.plant()
+        large.selections()
         note("audit")
         large.audit_live()
         note("stop under load")
@@ -208,6 +234,8 @@ def judge(values: dict[str, list[float]], full_size: bool) -> list[Row]:
         row("S2", "write p99 while warming", "ms", "S2 write p99 warming", 3 * idle),
         row("S2", "write p99 when warm", "ms", "S2 write p99 idle"),
         row("S3", "RssAnon, vectors off", "MiB", "S3", 200),
+        row("C2", "cohort selection by producer", "s", "C2 producer", 0.5),
+        row("C2", "selection by sealed fields", "memories/s", "C2 sealed", 150_000, most=False),
         row("O1", "audit by the daemon", "s", "O1 live", 10),
         row("O1", "audit of the stopped store", "s", "O1 offline", 10),
         row("O3", "SIGTERM to exit under load", "s", "O3", 3),

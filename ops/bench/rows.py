@@ -26,6 +26,10 @@ PREFILL_BATCH = 500
 TRACE_DEPTH = 20
 DEPENDENTS = 10_000
 SIDE_WRITES_PER_SECOND = 2000
+CHAIN_VERSIONS = 27
+CHAIN_EVENTS = 60
+CHAIN_PROPOSALS = 30
+"""Each of which makes a fact."""
 
 
 class Row(msgspec.Struct):
@@ -136,6 +140,41 @@ class Bench:
         if len(found["nodes"]) != 1 + TRACE_DEPTH or found["truncated"]:
             raise LoadFailed("the trace is not the whole lineage")
         return newest
+
+    def busy(self) -> str:
+        """The middle of CHAIN_VERSIONS versions, with what CHAIN_EVENTS and CHAIN_PROPOSALS say happened to it."""
+        asker = Asker(self.daemon.socket)
+
+        def ask(verb: str, **fields: Any) -> Any:
+            return asker.ask(payload.request(0, verb, fields))
+
+        told = {"kind": "note", "subtype": "decision", "origin": "inferred", "derived_from": [self.known[0]]}
+        filed = {"topic": "storage of the queue", "project": "noctuary-bench"}
+        found = [str(ask("remember", **told, **filed, text="version 0")["id"])]
+        while len(found) < CHAIN_VERSIONS:
+            found.append(str(ask("revise", id=found[-1], origin="inferred", text=f"version {len(found)}")["id"]))
+        busy = found[CHAIN_VERSIONS // 2]
+        for _ in range(CHAIN_EVENTS):
+            ask("reaffirm", id=busy)
+        for number in range(CHAIN_PROPOSALS):
+            fact = {"subject": "the queue", "predicate": "holds", "value": f"{number} messages"}
+            proposal = ask("propose", proposal_kind="fact", memory=busy, fact=fact)["proposal"]
+            ask("decide", proposal=proposal, accept=True)
+        chain = ask("get", ids=[busy], include=["provenance"])["memories"][0]["provenance"]
+        asker.close()
+        both = chain["supersession"]
+        counts = [len(chain[section]["items"]) for section in ("events", "proposals", "facts")]
+        if [*counts, len(both["predecessors"]) + len(both["successors"])] != [50, 25, 25, 24]:
+            raise LoadFailed("the chain is not that of a busy memory")
+        return busy
+
+    def chain_round(self, busy: str) -> None:
+        """C1: `get` with provenance of a busy memory, one in flight."""
+        fields = {"ids": [busy], "include": ["provenance"]}
+        requests = [payload.request(i, "get", fields) for i in range(self.sizes.reads)]
+        measured = closed_loop(self.daemon.socket, requests, 1, 1)
+        self.add("C1 p50", measured.quantile_ms(0.5))
+        self.add("C1 p99", measured.quantile_ms(0.99))
 
     def widen(self) -> str:
         """A turn from which DEPENDENTS notes are made."""

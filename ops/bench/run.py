@@ -40,6 +40,9 @@ def measure(directory: Path, sizes: Sizes) -> Values:
             bench.read_round("R1", last, SIDE_WRITES_PER_SECOND, in_flight=10, clients=2)
             bench.read_round("R2", last, None, in_flight=64, clients=8)
             bench.batch_round()
+        busy = bench.busy()
+        for _ in range(sizes.rounds):
+            bench.chain_round(busy)
         wide = bench.widen()
         for _ in range(sizes.rounds):
             bench.lineage_round(wide)
@@ -87,6 +90,8 @@ def judge(values: Values) -> list[Row]:
     row("S4", "bytes at rest per full memory", "bytes", "S4", 1500, True)
     row("P1", "trace to 10,000 dependents", "ms", "P1", 150, True)
     row("P2", "review orphans + ungrounded, whole store", "ms", "P2", 1000, True)
+    row("C1", "chain of a busy memory, p50", "ms", "C1 p50")
+    row("C1", "chain of a busy memory, p99", "ms", "C1 p99", 5, True)
     row("S3", "RssAnon at the end (no target at this size)", "MiB", "RssAnon")
     return made
 

@@ -1,7 +1,7 @@
 """What each verb and each parameter is for, in words; `schema_tables.py` puts them beside the types.
 
 Invariant: every verb, and every parameter of one, has words here, under its name or, where a name means two
-things, under `struct.name`; one without fails the generation.
+things, under `struct.name` (`verb.name` for the help of one command); one without fails the generation.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ PARAMETER_WORDS = {
     "items": "the memories, in order; `@N` in `derived_from` or `evidence` is item N of this list, from 0, before it",
     "atomic": "all or nothing; if false, a refused item stands in `results` as an error and the others are written",
     "ids": "references of memories",
-    "include": "what to answer besides; `provenance` is refused by this version",
+    "include": "what to answer besides: `provenance` is the [chain](#provenance-chains) of each memory as it is now, "
+    "of at most 5; not with `as_known_at`",
+    "as_of": "only what is true in the world then, see [moments](#moments)",
+    "as_known_at": "as they were known then, see [moments](#moments)",
     "SessionParams.include": "what to answer besides: its `turns`, the `passes` of sleep over it, and `derived`: the "
     "memories that carry the session and are no turns",
-    "as_known_at": "as they were known then: by all that was written up to the last record of that time",
     "limit": "how many at most",
     "cursor": "the `next_cursor` of the page before, with the same question",
     "sel": "which memories; without it, or without `status`, the active ones",
@@ -93,7 +95,9 @@ PARAMETER_WORDS = {
     "entity": "the name of an entity",
     "origins": "any of these",
     "kinds": "any of these",
-    "status": "any of these; default active",
+    "status": "any of these; default active, in `cohort` on both sides every status but purged",
+    "list.status": "any of these; default active, with `as_of` also superseded",
+    "cohort.status": "any of these; default every status but purged; the same holds for --with",
     "Selection.tags": "all of these",
     "since": "written at or after",
     "until": "written before",
@@ -128,6 +132,26 @@ PARAMETER_WORDS = {
     "threshold": "`uncertain` are those believed less",
     "dir": "absolute, on the daemon's host, outside the state directory: absent, empty, or a backup of this store",
     "parts": "which parts; default both",
+    "ReviseParams.session": "the session in which it was done; the successor carries it",
+    "MarkParams.session": "the session in which it was done",
+    "ReaffirmParams.session": "the session in which it was done",
+    "proposal_kind": "what is proposed",
+    "ProposeParams.memory": "which memory: where the edge starts, whose fact, what is to be resolved or to leave",
+    "other": "the other memory: where the edge ends, or what takes the place of `memory`",
+    "edge": "the edge that is proposed, from `memory` to `other`",
+    "fact": "the fact that is proposed",
+    "action": "what is to be done",
+    "ProposeParams.action": "`resolve` for a resolution; `archive` or `supersede` for a retention",
+    "CohortParams.action": "`compare` only tells numbers; the others are done with the token, and can be lifted",
+    "proposal": "the proposal's reference",
+    "accept": "true applies it, false rejects it",
+    "ProposalsParams.status": "only these; default proposed",
+    "ProposalsParams.proposal_kind": "only these; default every kind",
+    "CohortParams.sel": "which memories",
+    "with": "the selection to compare with",
+    "downstream": "touch also what derives from them, however far; it is told in any case",
+    "token": "what the call without a token answered: do it, on just those memories, else `conflict`",
+    "cohort": "the cohort's reference",
 }
 
 VERB_WORDS = {
@@ -158,6 +182,14 @@ VERB_WORDS = {
     "turns, with pass, fact and turns; with `include_clients` also the notes that clients made of them. The memories "
     "that carry the session are told by `session` with `include` `derived`.",
     "review": "Gives what somebody should look at, of living memories, page by page.",
+    "propose": "Stages an edge, a fact, a resolution or a retention for somebody to decide. Staged twice it is one.",
+    "decide": "Accepts a proposal, with what comes of it in one commit, or rejects it. Once.",
+    "proposals": "Gives proposals, newest first, page by page.",
+    "cohort": "Quarantines, demotes or re-derives what a selection finds, or compares two. First it only tells. Only "
+    "notes that a pass of sleep made of turns can be re-derived; other memories are told in `not_rederivable` and left "
+    "as they are.",
+    "cohorts": "Gives the cohorts there are, newest first, page by page.",
+    "lift": "Undoes what a cohort did.",
     "lifecycle": "Changes a tenant's state or enforcement; without either it only tells them.",
     "audit": "Checks the journal and its keys, and with `rebuild` the projections against it.",
     "history": "Tells how a memory became what it is: its versions, the records about it, how its numbers changed.",

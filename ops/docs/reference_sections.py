@@ -17,7 +17,7 @@ from daemon.cli.serving import FLAGS
 from daemon.exits import Exit
 from daemon.refusal import Reason
 from daemon.wire.verbs import VERBS
-from journal.codes import SUBTYPES, CallerRole, Kind, Mark, Origin, Role, Status
+from journal.codes import SUBTYPES, CallerRole, Happening, Kind, Mark, Origin, Role, Status
 from ops.docs import metric_table
 from ops.docs.schema_tables import inner_sections, verb_sections
 from projections.kinds import KINDS, ORIGINS, PROTECTED_GOALS, ROLE_ORIGIN, Assertable, may_assert
@@ -56,6 +56,35 @@ MARK_WORDS = {
     Mark.CONSOLIDATED: "a pass of sleep has settled this turn",
 }
 
+HAPPENING_WORDS = {
+    Happening.CREATE: "it was written, or made by a pass",
+    Happening.IMPORT: "it was imported: its origin lies elsewhere",
+    Happening.REVISE: "it was filed anew (`revise` with disposition move)",
+    Happening.SUPERSEDE: "a successor took its place; the edge between them names the proposal, if it came of one",
+    Happening.RESOLVE: "it was marked as resolved; `proposal` when it came of one",
+    Happening.UNRESOLVE: "that mark was lifted",
+    Happening.ARCHIVE: "it was archived; `proposal` when it came of one",
+    Happening.UNARCHIVE: "that mark was lifted",
+    Happening.EMBED_FAILED: "no vector could be made for it",
+    Happening.REAFFIRM: "`reaffirm`",
+    Happening.VERIFY: "`verify`",
+    Happening.REINFORCE: "`reinforce`",
+    Happening.WEAKEN: "`weaken`",
+    Happening.FORGET: "`forget`",
+    Happening.RECOVER: "`recover`",
+    Happening.PRUNE: "sleep took it out",
+    Happening.PURGE: "its keys were destroyed",
+    Happening.PROTECT: "it was marked as protected",
+    Happening.UNPROTECT: "that mark was lifted",
+    Happening.RELATE: "`relate`: an edge begins at it",
+    Happening.HOLD: "it was put under a legal hold",
+    Happening.RELEASE: "the hold was lifted",
+    Happening.QUARANTINE: "a cohort quarantined it",
+    Happening.DEMOTE: "a cohort halved its importance",
+    Happening.REDERIVE: "a cohort had it made anew",
+    Happening.LIFT: "a cohort that it was in was lifted",
+}
+
 CONFIG_WORDS = {
     "state": "the state directory",
     "socket": "the socket's path",
@@ -69,6 +98,7 @@ CONFIG_WORDS = {
     "stop_within_s": "how long a stopping daemon waits for open answers",
     "read_only_below_bytes": "free bytes beyond the reserve below which the store is read-only; it is writable again "
     "from twice as many",
+    "master_key": "a file with the master key that wraps the keys of the store; see [master key](#the-master-key)",
     "tenant": "what a tenant may keep; see [tenants](#what-a-tenant-may-keep)",
     "peer": "who may connect; see [peers](#who-may-connect)",
 }
@@ -78,6 +108,7 @@ CONFIG_DEFAULTS = {
     "else `$XDG_STATE_HOME/noctuary` (`~/.local/state/noctuary`)",
     "socket": "`$RUNTIME_DIRECTORY/noctuary.sock`; else `$XDG_RUNTIME_DIR/noctuary/noctuary.sock` (`/run/user/UID`); "
     "where that directory is missing `/run/noctuary/noctuary.sock`",
+    "master_key": "`$CREDENTIALS_DIRECTORY/noctuary-master-key` if there is one; else none",
 }
 
 CONFIG_RANGES = {"socket": "at most 107 bytes", "socket_group": "an existing group", "zone": "an IANA zone"}
@@ -107,6 +138,9 @@ LIMIT_WORDS = {
     "pipelined_bytes": "bytes of them; then the daemon stops reading",
     "connections": "connections, fewer where the process may open fewer files",
     "subscriptions": "subscriptions of one connection at a time",
+    "memories_per_action": "memories of a selection that one action takes, with what derives from them",
+    "open_proposals": "proposals that may wait about one memory",
+    "facts_accepted": "facts that a memory may be given by proposals",
     "limit": "the largest `limit` of a paged read",
     "limit_default": "the `limit` when none is given",
     "depth": "the largest `depth` of `trace`",
@@ -145,7 +179,10 @@ REASON_WORDS = {
         "Free `needed_bytes`; the daemon comes back by itself. With `limit`: have the operator raise `max_bytes`.",
     ),
     Reason.DAMAGED: ("something at rest can't be read", "Run `noctuary audit`; see `status` for the findings."),
-    Reason.QUARANTINED: ("the memory is in a quarantined cohort", "Lift the cohort first."),
+    Reason.QUARANTINED: (
+        "a [cohort](#cohorts) has quarantined the memory",
+        "Have an operator `lift` the cohorts that the message names.",
+    ),
     Reason.OVERLOADED: ("too much is waiting", "Try again after `retry_after_ms`, with less in flight."),
     Reason.UNKNOWN_OUTCOME: (
         "the journal's commit failed: the write may be there or not",
@@ -166,7 +203,7 @@ EXIT_WORDS = {
     Exit.IO_ERROR: "reading or writing failed; `unknown_outcome`",
     Exit.UNAVAILABLE: "`unavailable`, `overloaded`, `read_only`, or another process has the store open",
     Exit.DENIED: "`denied`",
-    Exit.CONFIGURATION: "the configuration can't be used; the key is named",
+    Exit.CONFIGURATION: "the configuration can't be used, and why; or a master key is missing, wrong or not wanted",
     Exit.INTERRUPTED: "a command that SIGINT ended; what it had asked for is cancelled, a write may be done",
 }
 
@@ -199,6 +236,10 @@ def origins() -> str:
     return "\n".join(rows) + f"\n\nA turn that gives no origin takes that of its role: {roles}."
 
 
+def happenings() -> str:
+    return "\n".join(table("event", "says") + [f"| {each.wire} | {HAPPENING_WORDS[each]} |" for each in Happening])
+
+
 def marks() -> str:
     rows = table("mark", "says")
     rows += [f"| {mark.wire} | {MARK_WORDS[mark]} |" for mark in Mark]
@@ -223,7 +264,7 @@ def configuration() -> str:
         kind, span = _config_type(field.type)
         unit = " in seconds" if key.endswith("_s") else " in bytes" if key.endswith("_bytes") else ""
         environ = "" if key in config.TABLES else f"`{config.PREFIX}{key.upper()}`"
-        flag = f"`--{key}`" if key in FLAGS else ""
+        flag = f"`--{key.replace('_', '-')}`" if key in FLAGS else ""
         reloads = "yes" if key in config.RELOADABLE else "needs a restart"
         cells = (key, kind + unit, _config_default(field), CONFIG_RANGES.get(key, span), environ, flag, reloads)
         rows.append(f"| {' | '.join(cells)} | {CONFIG_WORDS[key]} |")
@@ -242,7 +283,7 @@ def _config_type(kind: Any) -> tuple[str, str]:
     """A key's type and its range."""
     if get_origin(kind) is Literal:
         return "text", ", ".join(get_args(kind))
-    if kind is str:
+    if kind in (str, str | None):
         return "text", ""
     meta = next((part for part in getattr(kind, "__metadata__", ()) if isinstance(part, msgspec.Meta)), None)
     if meta is not None:
@@ -275,6 +316,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "kinds": kinds,
     "origins": origins,
     "marks": marks,
+    "happenings": happenings,
     "roles": roles,
     "configuration": configuration,
     "metrics": metric_table.table,

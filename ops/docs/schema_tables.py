@@ -1,7 +1,7 @@
 """The verbs as tables: parameters, results and what stands inside them, from the schemas that `describe` answers.
 
-Invariant: everything shown is what the daemon enforces or sends; only the words for a pattern, and what a list of
-mixed things holds (which the types leave open), are written here, and both fail when the code has one more.
+Invariant: everything shown is what the daemon enforces or sends; only the words for a pattern are written here, and a
+list whose items no schema describes fails the generation.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ import re
 from functools import cache
 from typing import Any
 
-import msgspec
-
 from daemon.reads.operator import describe
-from daemon.wire import exchange_results, provenance_results, results
 from daemon.wire.forms import AGENT_PATTERN, NOT_BLANK_PATTERN, STAMP_PATTERN, TIME_PATTERN
 from daemon.wire.verbs import VERBS, Verb
 from daemon.wire.vocabulary import TENANT_PATTERN
@@ -33,19 +30,6 @@ PATTERN_WORDS = {
     TIME_PATTERN: "[time](#forms-of-values)",
     TENANT_PATTERN: "[short name](#forms-of-values)",
 }
-
-MIXED_LISTS = {
-    ("RememberManyResult", "results"): "RememberResult | RefusedItem",
-    ("GetResult", "memories"): "Memory | PurgedMemory | DamagedMemory",
-    ("ListResult", "memories"): "CompactMemory | Memory | PurgedMemory | DamagedMemory",
-    ("SessionResult", "memories"): "CompactMemory | PurgedMemory | DamagedMemory",
-    ("SessionResult", "derived"): "CompactMemory | PurgedMemory | DamagedMemory",
-    ("SessionResult", "passes"): "PassTold",
-    ("Provenance", "sources"): "nothing yet",
-    ("Provenance", "evidence"): "nothing yet",
-}
-"""What a list holds whose type says only "anything"."""
-
 
 ANSWERED_BY = {verb.result.__name__: verb.name for verb in VERBS.values()}
 
@@ -81,7 +65,7 @@ def string_words(schema: Schema) -> str:
 
 
 def words_of(schema: Schema, owner: str = "", field: str = "") -> str:
-    """A type as the tables show it. Raises KeyError for an open list that `MIXED_LISTS` does not know."""
+    """A type as the tables show it. Raises KeyError for a list of anything."""
     if "$ref" in schema:
         return linked(schema["$ref"].rpartition("/")[2])
     if "anyOf" in schema:
@@ -102,13 +86,7 @@ def words_of(schema: Schema, owner: str = "", field: str = "") -> str:
 
 
 def _list_words(schema: Schema, owner: str, field: str) -> str:
-    items = schema.get("items", {})
-    inner = words_of(items) if items else _mixed(MIXED_LISTS[owner, field])
-    return f"list of {inner}" + span(schema, "minItems", "maxItems", " items")
-
-
-def _mixed(names: str) -> str:
-    return " or ".join(linked(name) if name[0].isupper() else name for name in names.split(" | "))
+    return f"list of {words_of(schema['items'], owner, field)}" + span(schema, "minItems", "maxItems", " items")
 
 
 @cache
@@ -125,18 +103,7 @@ def structs() -> dict[str, Schema]:
     for verb in VERBS:
         for schema in schemas(verb):
             found |= schema["$defs"]
-    for names in MIXED_LISTS.values():
-        for name in names.split(" | "):
-            if name[0].isupper():
-                found |= _result_struct(name)
     return found
-
-
-def _result_struct(name: str) -> dict[str, Schema]:
-    modules = (results, exchange_results, provenance_results)
-    struct = next(getattr(module, name) for module in modules if hasattr(module, name))
-    defs: dict[str, Schema] = msgspec.json.schema(struct)["$defs"]
-    return defs
 
 
 def struct_of(schema: Schema) -> tuple[str, Schema]:

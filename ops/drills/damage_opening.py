@@ -107,11 +107,11 @@ def examine_once(root: Path, ids: dict[str, list[str]], now_ms: int) -> dict[str
         space = SpaceGuard(store.dir.root, store.dir.reserve_file, reserve_bytes=RESERVE_BYTES)
         service = Service(store, projections, Moment(lambda: now_ms), deliver, space=space)
         questions = Questions(service, answered, now_ms)
-        told = questions.everything(ids)
-        told["audit"] = questions.read("audit", rebuild=True)
-        told["findings"] = [finding.code for finding in store.findings]
-        service.start()
+        service.start()  # first: a question to another tenant leaves a record
         try:
+            told = questions.everything(ids)
+            told["audit"] = questions.read("audit", rebuild=True)
+            told["findings"] = [finding.code for finding in store.findings]
             told["new"] = questions.remember("one more") if not refused(told) else {}
         finally:
             service.stop()

@@ -35,7 +35,13 @@ def filled(event_type: type) -> Any:
 def _struct(struct_type: type, numbers: Iterator[int]) -> Any:
     described = inspect.type_info(struct_type)
     assert isinstance(described, inspect.StructType)
-    return struct_type(**{field.name: _value(field.type, numbers) for field in described.fields})
+    return struct_type(**{field.name: _given(field, numbers) for field in described.fields})
+
+
+def _given(field: inspect.Field, numbers: Iterator[int]) -> Any:
+    """A value that isn't the default."""
+    value = _value(field.type, numbers)
+    return not value if field.default is value else value
 
 
 def _value(described: inspect.Type, numbers: Iterator[int]) -> Any:

@@ -180,12 +180,13 @@ def answers(root: Path, ids: list[str], now_ms: int) -> dict[str, Any]:
     """The digests of the projections, folded anew, and the answers. Opens the store, which writes to it."""
     opened = OpenedService(root, lambda: now_ms)
     try:
+        seq = opened.store.log.head().seq - 1  # without the record of this opening; a question may leave one too
+        digests = opened.digests()
         session = opened.read("sessions", {})["sessions"][0]["session"]
         rows = [
             {"verb": verb, "params": params, "result": asked(opened, verb, params)}
             for verb, params in questions(ids, session)
         ]
-        seq = opened.store.log.head().seq - 1  # without the record of this opening
-        return {"now_ms": now_ms, "records": seq, "digests": opened.digests(), "answers": rows}
+        return {"now_ms": now_ms, "records": seq, "digests": digests, "answers": rows}
     finally:
         opened.close(False)

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon.wire import results
+from daemon.wire import chain_results, results
 from daemon.wire.verbs import VERBS
 
 HOSTILE = (
@@ -38,6 +38,8 @@ MIXED = {
     "memories": (results.CompactMemory, results.Memory, results.PurgedMemory, results.DamagedMemory),
     "results": (results.RememberResult, results.RefusedItem),
 }
+ANY = {"provenance": chain_results.Chain}
+"""What stands where a type says Any."""
 TIMES = cycle(("2026-07-02T07:00:00.000Z", "2001-01-02T03:04:05.678Z"))
 
 
@@ -76,6 +78,13 @@ def result_of(verb: str, texts: Iterator[str], count: int = 3) -> dict[str, Any]
     return dict(_struct(VERBS[verb].result, texts, count))
 
 
+def chain_of(texts: Iterator[str], count: int = 3) -> dict[str, Any]:
+    """A provenance chain like that, all of whose sections can be read."""
+    found: dict[str, Any] = _struct(ANY["provenance"], texts, count)
+    found["sections"] = dict.fromkeys(found["sections"], "ok")
+    return found
+
+
 _schema = cache(msgspec.json.schema)
 
 
@@ -89,6 +98,8 @@ def _value(name: str, told: dict[str, Any], defs: dict[str, Any], texts: Iterato
         return _value(name, defs[told["$ref"].rpartition("/")[2]], defs, texts, count)
     if "anyOf" in told:
         return _value(name, told["anyOf"][0], defs, texts, count)
+    if name in ANY:
+        return chain_of(texts, count)
     match told.get("type"):
         case "object" if "properties" in told:
             return {key: _value(key, each, defs, texts, count) for key, each in told["properties"].items()}

@@ -24,8 +24,8 @@ def test_every_verb_has_a_command() -> None:
 def test_options_are_parameters_of_their_verbs() -> None:
     for verb, options in arguments.OPTIONS.items():
         names = {name.rstrip(arguments.MARKS) for name in options.split()}
-        sel = {"sel"} if verb == "list" else set()
-        known = set(VERBS[verb].params.__struct_fields__)
+        sel = arguments.SELECTING & {verb}
+        known = set(VERBS[verb].params.__struct_encode_fields__)
         selection = {name.rstrip(arguments.MARKS) for name in arguments.SELECTION.split()} if sel else set()
         assert names - selection <= known, verb
 

@@ -69,7 +69,8 @@ def test_what_the_wire_needs_is_a_place_or_required() -> None:
     for verb, row in VERBS.items():
         needed = {field.encode_name for field in _required(row.params)}
         places = {name.rstrip("*") for name in arguments.VERBS[verb].split()}
-        assert needed == places | set(arguments.REQUIRED.get(verb, ())), verb
+        selected = {"sel"} if verb in arguments.SELECTING else set()
+        assert needed - selected == places | set(arguments.REQUIRED.get(verb, ())), verb
 
 
 def _required(params: Any) -> list[Any]:
@@ -83,7 +84,19 @@ def test_a_reference_is_one_word_or_two() -> None:
     assert arguments.parameters("get", ["raw", "1", "note:2", "raw", "3"]) == wanted
     assert arguments.parameters("forget", ["note", "1"]) == {"id": "note:1"}
     assert arguments.parameters("session", ["session", "1"]) == {"session": "session:1"}
-    assert set(get_args(KindWord)) | {"session"} == set(arguments.KINDS)
+    assert arguments.parameters("decide", ["proposal", "1", "--no-accept"]) == {
+        "proposal": "proposal:1",
+        "accept": False,
+    }
+    assert arguments.parameters("propose", ["edge", "note", "1"]) == {"proposal_kind": "edge", "memory": "note:1"}
+    assert set(get_args(KindWord)) | {"session", "proposal"} == set(arguments.KINDS)
+
+
+def test_a_decision_is_never_left_to_a_default() -> None:
+    with pytest.raises(arguments.Usage, match="accept"):
+        arguments.parameters("decide", ["proposal:1"])
+    assert arguments.parameters("decide", ["proposal:1", "--accept"])["accept"] is True
+    assert arguments.parameters("decide", ["proposal:1", "--accept=false"])["accept"] is False
 
 
 def test_a_text_of_one_kind_is_no_reference() -> None:
@@ -319,11 +332,12 @@ def test_what_stands_without_a_name_may_be_named(verb: str, words: list[str], wa
 
 
 def test_each_place_of_each_verb_may_be_named() -> None:
+    must = {"remember": ["--kind", "raw"], "decide": ["--accept"], "cohort": ["--kinds", "raw"]}
     for verb, places in arguments.VERBS.items():
         names = [name.rstrip("*") for name in places.split()]
         values = {name: "[]" if name == "items" else "note:1" for name in names}
         words = [word for name in names for word in (f"--{name}", values[name])]
-        params = arguments.parameters(verb, [*words, *(["--kind", "raw"] if verb == "remember" else [])])
+        params = arguments.parameters(verb, [*words, *must.get(verb, [])])
         assert set(names) <= set(params), verb
     assert arguments.parameters("get", ["--ids", "note:1", "--ids", "raw:2"]) == {"ids": ["note:1", "raw:2"]}
 

@@ -97,3 +97,32 @@ def test_tenants_have_bounds_and_the_disk_a_threshold(tmp_path: Path) -> None:
 
 def test_what_reloads_is_a_key() -> None:
     assert set(KEYS) > RELOADABLE
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[[peer]]\nuid = 1\nrole = "boss"\ntenant = "a"', ("number 1", "role", "agent, auditor, operator")),
+        ('[[peer]]\nuid = 1\nrole = "agent"\ntenant = "a"\ngrants = ["all"]', ("grants", "content, purge, export")),
+        ('[[peer]]\nuid = 1\nrole = "agent"\ntenant = "a"\n[[peer]]\nrole = "agent"\ntenant = "a"', ("number 2",)),
+        ('[[peer]]\nuid = 1\nrole = "agent"\ntenant = "a"\n[[peer]]\nuid = 2\nrole = "agent"', ("number 2", "tenant")),
+        ('[[peer]]\nuid = 1\nrole = "agent"\ntenant = "a"\n[[peer]]\nuid = 1\nrole = "auditor"\ntenant = "b"',
+         ("number 2", "uid 1", "number 1")),
+        ('[[peer]]\ngroup = 7\nrole = "agent"\ntenant = "a"\n[[peer]]\ngroup = "7"\nrole = "auditor"\ntenant = "b"',
+         ("number 2", "group 7")),
+        ('log_level = "loud"', ("log_level", "debug, info, warning, error")),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_entry_its_file_and_what_may_stand_there(
+    tmp_path: Path, text: str, told: tuple[str, ...]
+) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(BadConfiguration) as caught:
+        load_config(file, environ={})
+    for words in (file, *told):
+        assert words in str(caught.value)
+
+
+def test_a_user_and_a_group_of_one_number_are_no_repetition(tmp_path: Path) -> None:
+    entries = "".join(f'[[peer]]\n{key} = 7\nrole = "agent"\ntenant = "a"\n' for key in ("uid", "group"))
+    assert len(load_config(write(tmp_path, entries), environ={}).peers) == 2

@@ -60,6 +60,8 @@ WRITES: dict[str, tuple[Callable[[Slept], Any], Callable[[Slept, Any], Any]]] = 
     "forget": (belief, lambda s, ref: s.write("forget", {"id": ref})),
     "recover": (forgotten, lambda s, ref: s.write("recover", {"id": ref})),
     "relate": (belief, lambda s, ref: s.write("relate", {"from": ref, "to": belief(s, "c"), "type": "extends"})),
+    "propose": (belief, lambda s, ref: s.write("propose", {
+        "proposal_kind": "retention", "action": "archive", "memory": ref})),
     "session_open": (belief, lambda s, _: s.write("session_open", {"agent": "a", "key": "k"})),
     "session_close": (seeded_turn, lambda s, _: s.write("session_close", {"session": s.ref()})),
     "move": (belief, lambda s, ref: s.write("revise", {"id": ref, "disposition": "move", "fields": {"topic": "x"}})),
@@ -74,7 +76,8 @@ WRITES: dict[str, tuple[Callable[[Slept], Any], Callable[[Slept, Any], Any]]] = 
 
 def test_every_writing_verb_is_here() -> None:
     """What a later version adds has to be thought of."""
-    assert set(_DECIDE) - set(WRITES) == {"lifecycle"}
+    behind_another = {"decide", "lift"}  # a proposal or a cohort was written first
+    assert set(_DECIDE) - set(WRITES) == {"lifecycle"} | behind_another
 
 
 @pytest.mark.parametrize("name", WRITES)

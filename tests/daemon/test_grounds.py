@@ -12,6 +12,7 @@ from journal.events import MemoryCreated, Pruned, Purged, PurgeTarget
 from journal.tsid import memory_ref, parse_memory_ref
 from projections import edges
 from projections.state import State
+from tests.daemon.proposed import decide, edge
 from tests.daemon.slept import Slept, fact
 from tests.daemon.told import DAY_MS, START_MS, Told, remember
 
@@ -43,6 +44,30 @@ def test_get_and_review_agree_on_every_memory(told: Told) -> None:
     memories = [seeded, one, two, note, both, belief, outside, *loose, *heads]
     not_grounded = {ref for ref in memories if not told.memory(ref)["grounded"]}
     assert not_grounded == {*wanted, note, loose[1], outside}, "the others are versions that others took the place of"
+
+
+def test_what_took_the_place_of_several_stands_on_what_all_of_them_stood_on(told: Told) -> None:
+    """As long as one of those holds; also through versions, and after a rebuild."""
+    turns = [told.raw(text) for text in ("one", "two", "three")]
+    replaced = [told.note(turn) for turn in turns[:2]]
+    revised = told.do("revise", told.note(turns[2]), text="anew", origin="told")["id"]
+    told.write("lifecycle", {"enforce": False})
+    bare = remember(told, "note")
+    for predecessor in replaced:
+        decide(told, edge(told, bare, predecessor))
+    head = str(told.do("revise", bare, text="later", origin="told")["id"])
+    decide(told, edge(told, revised, head))
+    assert told.read("explain", {"id": revised})["grounds"] == [turns[2], *turns[:2]]
+    for turn in turns[2], turns[0]:
+        told.do("forget", turn)
+        assert told.memory(revised)["grounded"] and review(told, "ungrounded") == []
+    told.do("forget", turns[1])
+    assert not told.memory(revised)["grounded"]
+    (item,) = review(told, "ungrounded")
+    assert (item["id"], item["others"]) == (revised, [turns[2], *turns[:2]])
+    assert not told.memory(head)["grounded"], "it stands on both of the two before it"
+    told.do("recover", turns[0])
+    assert told.memory(head)["grounded"] and told.memory(revised)["grounded"] and told.rebuilt_alike()
 
 
 class _Counting(State):

@@ -17,7 +17,7 @@ from daemon.front import Front
 from daemon.reads.operator import Operator
 from daemon.reads.reading import NotBrief
 from daemon.refusal import Reason, Refused
-from daemon.wire.params import MetricsParams
+from daemon.wire.exchange_params import MetricsParams
 from daemon.wire.results import RecoveryOut
 from daemon.wire.verbs import VERBS
 from journal.codes import CallerRole

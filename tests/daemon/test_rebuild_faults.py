@@ -17,7 +17,7 @@ from daemon import rebuilding
 from daemon.asking import Asking
 from daemon.refusal import Reason, Refused
 from daemon.tending import leave_copy
-from daemon.wire.params import RebuildParams
+from daemon.wire.exchange_params import RebuildParams
 from journal.layout import new_path
 from journal.log import Log
 from journal.record import Head

@@ -21,7 +21,7 @@ from daemon.asking import Asking
 from daemon.reads.operator import Operator
 from daemon.refusal import Reason, Refused
 from daemon.tending import Tending, leave_copy, what_heals
-from daemon.wire.params import RebuildParams
+from daemon.wire.exchange_params import RebuildParams
 from daemon.wire.request import decode_request
 from daemon.wire.results import RecoveryOut
 from journal.layout import new_path
@@ -83,7 +83,10 @@ def damage(opened: OpenedService, *databases: str) -> None:
 @pytest.mark.parametrize("what", ["all", *tables.PROJECTIONS])
 def test_what_is_rebuilt_is_what_was_there(opened: OpenedService, what: str) -> None:
     procedure = {"kind": "procedure", "origin": "derived", "derived_from": list(ids(opened)), "text": "p"}
-    opened.write("remember", procedure)
+    made = opened.write("remember", procedure)["id"]
+    opened.write("propose", {"proposal_kind": "retention", "action": "archive", "memory": made})
+    sel = {"action": "quarantine", "sel": {"ids": [made]}}
+    opened.write("cohort", {**sel, "token": opened.write("cohort", sel)["token"]})
     before, counters, listed = opened.digests(), opened.projections.counters, ids(opened)
     for database in tables.PROJECTIONS.get(what, tables.DATABASES):
         damage(opened, database)

@@ -14,7 +14,7 @@ from daemon.wire.verbs import VERBS
 from tests.daemon.screens import HOSTILE, result_of, terminal
 
 OBEYED = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-UNBROKEN = ("more: --cursor ",)
+UNBROKEN = ("more: --cursor ", "--token ")
 """What a person copies stays whole, however long it is."""
 ASKED = sorted(VERBS.keys() - {"subscribe"})
 

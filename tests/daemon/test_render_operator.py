@@ -106,6 +106,14 @@ def test_an_audit_tells_digests_and_heads() -> None:
     assert lines[-3:] == ["a note", "against 1: same", "against 2: journal behind by 3"]
 
 
+def test_a_backup_tells_that_its_keys_are_wrapped() -> None:
+    part = {"epoch": 1, "seq": 9, "chain": "ab", "vault_next": 3, "at": "2026-11-30T00:00:00.000Z", "files": []}
+    told = {"backup": 1, "store": "ab", "format": 1, "version": "0.1", "journal": {**part, "master_key": False}}
+    plain = render.render({**told, "vault": {**part, "master_key": False}}, "backup")
+    wrapped = render.render({**told, "vault": {**part, "master_key": True}}, "backup")
+    assert "master key" not in plain and wrapped.endswith("a restore takes the master key of this time")
+
+
 def test_a_backup_tells_its_parts_and_files() -> None:
     part = {"epoch": 1, "seq": 9, "chain": "00", "vault_next": 3, "at": AT,
             "files": [{"name": "journal-9", "bytes": 3 << 20, "digest": "00"}]}  # fmt: skip

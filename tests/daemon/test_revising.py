@@ -32,7 +32,11 @@ def test_the_predecessor_holds_no_longer_than_before_and_never_ends_before_it_be
     assert memory["valid_to"] == format_ms(START_MS + wanted * DAY_MS)
     assert memory["valid_from"] == given.get("valid_from")
     after = told.memory(successor)
-    assert (after["valid_from"], after["valid_to"]) == (None, None), "times belong to one telling"
+    starts = format_ms(START_MS + max(0, begins or 0) * DAY_MS)
+    assert (after["valid_from"], after["valid_to"]) == (starts, None), "no moment has both"
+    for moment in (START_MS - 400 * DAY_MS, START_MS - 6 * DAY_MS, START_MS, START_MS + 20 * DAY_MS):
+        found = told.read("get", {"ids": [note, successor], "as_of": format_ms(moment)})["memories"]
+        assert len(found) <= 1, "half-open windows meet"
 
 
 def test_what_a_model_made_is_revised_as_stated_only_in_words_that_were_said(slept: Slept) -> None:

@@ -22,7 +22,7 @@ from daemon.front import Front
 from daemon.peers import PeerEntry
 from daemon.reads.operator import Operator
 from daemon.refusal import Reason, Refused
-from daemon.wire.params import SubscribeParams
+from daemon.wire.exchange_params import SubscribeParams
 from journal.codes import CallerRole
 from journal.events import Opened, Restored
 from journal.frames import decode_frame, verify_frame

@@ -17,7 +17,7 @@ from daemon.asking import Asking
 from daemon.children import follow
 from daemon.refusal import Reason, Refused
 from daemon.tending import FIRST_PAUSE_S, LONGEST_PAUSE_S, Tending, leave_copy
-from daemon.wire.params import RebuildParams
+from daemon.wire.exchange_params import RebuildParams
 from journal.errors import StoreIO
 from journal.layout import new_path
 from projections import filling, tables

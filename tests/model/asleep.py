@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import strategies as st
@@ -32,6 +33,7 @@ def arguments(tenants: st.SearchStrategy[str], keys: st.SearchStrategy[str | Non
         "end_pass": {"tenant": tenants, "pick": PICKS},
         "retake": {"tenant": tenants, "pick": PICKS, "last": st.booleans()},
         "forget_note": {"tenant": tenants, "pick": PICKS},
+        "end_over_dead": {"tenant": tenants, "pick": PICKS},
         "note_outside": {"tenant": tenants, "pick": PICKS},
     }  # fmt: skip
 
@@ -81,14 +83,14 @@ class Asleep(Comparing):
             self.both(tenant, "commit_pass", args, None)
 
     def retake(self, tenant: str, pick: int, last: bool) -> None:
-        """A fact from noise that there is and a turn that waits: noise of the open pass must not be taken again."""
+        """A fact from noise that there is and a turn that waits, if one does: noise of an earlier pass comes back, of
+        the open one it must not."""
         known = self.model.tenants.get(tenant)
         found = []
         for session in known.sessions.values() if known else ():
             noise = [name for name, (promoted, _) in session.settled.items() if not promoted]
-            waiting = self._pool(session, "waiting")
-            if noise and waiting:
-                found.append((session, [noise[pick % len(noise)], waiting[0]]))
+            if noise:
+                found.append((session, [noise[pick % len(noise)], *self._pool(session, "waiting")[:1]]))
         if found:
             session, turns = found[pick % len(found)]
             facts = [{"text": "it was no noise", "turns": turns}]
@@ -102,6 +104,19 @@ class Asleep(Comparing):
             name = made[pick % len(made)]
             dead = known.memories[name].forgotten_at is not None
             self.both(tenant, "recover" if dead else "forget", {"id": name}, None)
+
+    def end_over_dead(self, tenant: str, pick: int) -> None:
+        """The last commit of a pass, with one more fact, while the note of an earlier one is forgotten."""
+        known = self.model.tenants.get(tenant)
+        for session in known.sessions.values() if known else ():
+            made = [row.note for row in session.rows if row.number == session.open_pass]
+            left = [name for name in self._pool(session, "waiting") if known and not known.memories[name].forgotten_at]
+            if made and left:
+                facts = [{"text": "one more", "turns": left[:1]}]
+                args = {"session": session.name, "facts": facts, "noise": [], "last": True}
+                self.both(tenant, "forget", {"id": made[pick % len(made)]}, None)
+                self.both(tenant, "commit_pass", args, None)
+                return
 
     def note_outside(self, tenant: str, pick: int) -> None:
         """A client's note that carries no session, made from a turn of one."""
@@ -121,7 +136,7 @@ class Asleep(Comparing):
 
     def _pool(self, session: domain.Session, choice: str) -> list[Name]:
         if choice in ("waiting", "careless"):
-            return [name for name in session.turns if name not in session.settled]
+            return passes.unsettled(session)
         if choice == "noise":
             return [name for name in session.turns if not session.settled.get(name, (False, 0))[0]]
         if choice == "settled":
@@ -135,7 +150,7 @@ class Asleep(Comparing):
         asked = {"tenant": tenant_name, "session": self.names[session.name]}
         got = self.opened.read("session", {**asked, "include": ["passes"]})
         promoted = sum(how for how, _ in session.settled.values())
-        waiting = [name for name in session.turns if name not in session.settled]
+        waiting = passes.waiting(tenant, session)
         self.match(
             {"promoted": promoted, "noise": len(session.settled) - promoted, "unsettled": len(waiting)}, got["sleep"]
         )
@@ -149,7 +164,8 @@ class Asleep(Comparing):
             ],
             got["passes"],
         )  # fmt: skip
-        assert self._unsettled(session.name) == [self.names[name] for name in waiting]
+        unsettled = [self.names[name] for name in passes.unsettled(session)]
+        assert self._folded(session.name) == (unsettled, [self.names[name] for name in waiting])
         rows = [self.row(tenant, session, row.note) for row in session.rows]
         notes = passes.by_clients(tenant, session)
         counted = {"derived": rows, "truncated": False, "client_notes": len(notes)}
@@ -160,14 +176,19 @@ class Asleep(Comparing):
             row["state"] != "tombstone" for row in told["derived"]
         ]
 
-    def _unsettled(self, session: Name) -> list[str]:
+    def _folded(self, session: Name) -> tuple[list[str], list[str]]:
+        """The unsettled turns of a session, and those of them that wait, as they were folded."""
         opened = self.opened
         with opened.projections.snapshot() as snapshot:
             state = State(snapshot, opened.projections.counters, opened.projections.head)
             number = number_of(state, parse_tsid(self.names[session].partition(":")[2]))
             assert number is not None
-            tsids = [tsid for _, tsid in folded.unsettled_turns(state, number)]
-        return [ref for ref in self.names.values() if ref.startswith("raw:") and parse_memory_ref(ref)[1] in tsids]
+            unsettled, waiting = folded.unsettled_turns(state, number), folded.waiting_turns(state, number)
+            return self._refs(unsettled), self._refs(waiting)
+
+    def _refs(self, turns: Iterable[tuple[int, int]]) -> list[str]:
+        known = {parse_memory_ref(ref)[1]: ref for ref in self.names.values() if ref.startswith("raw:")}
+        return [known[tsid] for _, tsid in turns]
 
     def row(self, tenant: domain.Tenant, session: domain.Session, note: Name) -> dict[str, Any]:
         """The row of a note that a pass made, as it is to be told."""

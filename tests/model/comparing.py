@@ -61,6 +61,8 @@ class Comparing:
                 self.compare_session(name, session)
                 self.compare_sleep(name, tenant, session)
             self.compare_review(name, tenant)
+            told = self.opened.write("lifecycle", {"tenant": name})  # asked for nothing it only answers
+            self.match({"state": tenant.state, "enforce": tenant.enforce}, told)
         live = self.opened.digests()
         self.opened.rebuild()
         assert self.opened.digests() == live
@@ -87,6 +89,7 @@ class Comparing:
             "confidence": {"stored": memory.confidence, "effective": memory.effective(self.now_ms)},
             "verifications": memory.verifications,
             "verified_at": None if memory.verified_at is None else domain.when(memory.verified_at),
+            "valid_from": None if memory.valid_from is None else domain.when(memory.valid_from),
             "valid_to": None if memory.valid_to is None else domain.when(memory.valid_to),
             "evidence": memory.evidence,
             "predecessor": memory.predecessor,
@@ -112,7 +115,8 @@ class Comparing:
         )
 
     def compare_review(self, tenant_name: str, tenant: domain.Tenant) -> None:
-        got = self.opened.read("review", {"tenant": tenant_name, "limit": 1000})
+        words = ["uncertain", "ungrounded", "orphans", "flags", "contradictions"]
+        got = self.opened.read("review", {"tenant": tenant_name, "limit": 1000, "what": words})
         found: dict[str, list[Any]] = {word: [] for word in ("uncertain", "ungrounded", "orphans")}
         flags, contradictions = [], []
         for item in got["items"]:

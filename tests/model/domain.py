@@ -44,6 +44,11 @@ class Name(str):
     """What the reference calls a memory or a session."""
 
 
+def ms_of(time: str) -> int:
+    """What `when` said, in UTC ms."""
+    return (datetime.fromisoformat(time) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
 def when(at_ms: int) -> str:
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)).isoformat(
         timespec="milliseconds"
@@ -72,10 +77,24 @@ class Memory:
     reinforcements: int = 0
     marked: set[str] = field(default_factory=set)
     evidence: list[Name] = field(default_factory=list)
+    replaced: list[Name] = field(default_factory=list)
+    revises: Name | None = None
+    owners: list[Name] = field(default_factory=list)  # whose sources it stands on, when they are not its own
     quoted: list[Name] = field(default_factory=list)
-    predecessor: Name | None = None
     superseded_by: Name | None = None
+    closed_as: str = ""
+    valid_from: int | None = None
     valid_to: int | None = None
+    facts: dict[Name, tuple[str, Name]] = field(default_factory=dict)
+
+    @property
+    def predecessor(self) -> Name | None:
+        """The one that it was made to take the place of, else the first that it was given."""
+        return self.replaced[0] if self.replaced else None
+
+    def ends(self, at_ms: int) -> int:
+        """When it stops to hold, if somebody says at `at_ms` that it does: one that had ended already ended then."""
+        return at_ms if self.valid_to is None else min(self.valid_to, at_ms)
 
     @property
     def marks(self) -> list[str]:
@@ -97,7 +116,8 @@ class Memory:
 
 @dataclass
 class Row:
-    """What a pass says of one of its notes. `turns`: their numbers; `count`: the facts of the pass up to its commit."""
+    """What a pass says of one of its notes. `turns`: their numbers; `count`: the facts of the pass up to its commit,
+    once it has ended all of them."""
 
     note: Name
     number: int
@@ -141,10 +161,24 @@ class Session:
             return "closed"
         return "stale" if now_ms - self.last_at >= LEASE_MS else "open"
 
+    def active(self, at_ms: int) -> None:
+        self.last_at = max(self.last_at, at_ms)
+
     def revive(self, at_ms: int) -> None:
         self.activation += 1
         self.closed_at = None
-        self.last_at = max(self.last_at, at_ms)
+        self.active(at_ms)
+
+
+@dataclass
+class Proposal:
+    """`said`: kind; edge, action or the value of the fact; memory; the other or None. `fact` names the fact, if any."""
+
+    name: Name
+    said: tuple[str, str, Name, Any]
+    fact: Name
+    status: str = "proposed"
+    produced: list[Name] = field(default_factory=list)
 
 
 @dataclass
@@ -155,6 +189,7 @@ class Tenant:
     sessions: dict[Name, Session] = field(default_factory=dict)
     keys: dict[str, tuple[str, Any, dict[str, Any]]] = field(default_factory=dict)
     relations: dict[tuple[str, Name, Name], Name] = field(default_factory=dict)
+    proposals: dict[Name, Proposal] = field(default_factory=dict)
 
 
 def refuse_in_maintenance(tenant: Tenant) -> None:
@@ -208,17 +243,27 @@ def support(tenant: Tenant, memory: Memory, args: dict[str, Any]) -> None:
 
 def first_version(tenant: Tenant, name: Name) -> Memory:
     memory = tenant.memories[name]
-    while memory.predecessor is not None:
-        memory = tenant.memories[memory.predecessor]
+    while memory.revises is not None:
+        memory = tenant.memories[memory.revises]
     return memory
 
 
+def owners_of(tenant: Tenant, name: Name) -> list[Name]:
+    """The memories whose sources it stands on."""
+    return tenant.memories[name].owners or [name]
+
+
+def inherit(tenant: Tenant, successor: Memory, predecessor: Memory) -> None:
+    """What has no sources of its own stands where all those stood that it takes the place of."""
+    if standing_on(tenant, predecessor.name) and not successor.sources:
+        held = owners_of(tenant, successor.name) if standing_on(tenant, successor.name) else []
+        successor.owners = list(dict.fromkeys([*held, *owners_of(tenant, predecessor.name)]))
+
+
 def standing_on(tenant: Tenant, name: Name) -> list[Name]:
-    """Its sources, or those of the version before when it has none itself."""
-    memory = tenant.memories[name]
-    while not memory.sources and memory.predecessor is not None:
-        memory = tenant.memories[memory.predecessor]
-    return memory.sources
+    """Its sources, or those of all whose place it took when it has none itself."""
+    found = (source for owner in owners_of(tenant, name) for source in tenant.memories[owner].sources)
+    return list(dict.fromkeys(found))
 
 
 def grounded(tenant: Tenant, name: Name) -> bool:
@@ -265,9 +310,9 @@ def trace(tenant: Tenant, root: Name, direction: str) -> tuple[dict[Name, int], 
         here = waiting.popleft()
         up = direction == "sources"
         memory = tenant.memories[here]
-        version = memory.predecessor if up else memory.superseded_by
+        behind = [] if memory.superseded_by is None else [memory.superseded_by]
         others = list(memory.sources) if up else children(tenant, here)
-        for other in [*others, *([] if version is None else [version])]:
+        for other in [*others, *(memory.replaced if up else behind)]:
             edges.add((here, other) if up else (other, here))
             if other not in depths:
                 depths[other] = depths[here] + 1

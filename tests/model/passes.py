@@ -47,14 +47,23 @@ def commit_pass(tenant: Tenant, args: dict[str, Any], now_ms: int, fresh: Callab
     number = session.open_pass or max((row.number for row in session.rows), default=0) + 1
     if args.get("number", number) != number:
         raise Declined("conflict")
-    waiting = len(session.turns) > len(session.settled)
+    may_reopen = session.open_pass or waiting(tenant, session)  # it was asked when the open pass began
     for name in named:
         if name in session.settled:
             promoted, commit = session.settled[name]
             of_this_pass = session.open_pass and commit >= session.open_since
-            if promoted or of_this_pass or not waiting:
+            if promoted or of_this_pass or not may_reopen:
                 raise Declined("conflict")
     return _commit(tenant, session, args, number, named, now_ms, fresh)
+
+
+def unsettled(session: Session) -> list[Name]:
+    return [name for name in session.turns if name not in session.settled]
+
+
+def waiting(tenant: Tenant, session: Session) -> list[Name]:
+    """Those that a pass may still take: a dead turn waits for nothing."""
+    return [name for name in unsettled(session) if tenant.memories[name].forgotten_at is None]
 
 
 def _check_turn(tenant: Tenant, session: Session, name: Name) -> None:
@@ -77,11 +86,15 @@ def _commit(
         note = Memory(fresh("m"), "note", fact["text"], "consolidated", None, turns, session.name, None, at=now_ms)
         note.confidence, note.project = CONFIDENCE.get("note", 0.8), session.defaults.get("project")
         note.quoted = list(fact.get("quoted_from", []))
+        note.valid_from = min(tenant.memories[turn].at for turn in turns)
         tenant.memories[note.name] = note
         session.others.append(note.name)
         places = [session.turns.index(turn) + 1 for turn in turns]
         session.rows.append(Row(note.name, number, index, count, places, now_ms))
         made.append(note.name)
+    if args["last"]:
+        for row in session.rows:
+            row.count = count if row.number == number else row.count
     promoted = {turn for fact in args["facts"] for turn in fact["turns"]}
     session.commits += 1
     for name in named:
@@ -113,12 +126,12 @@ def by_clients(tenant: Tenant, session: Session) -> list[Memory]:
     """The notes of a session that no pass made: those that carry it, those made from its turns, and what took the
     place of any note of it."""
     made = {row.note for other in tenant.sessions.values() for row in other.rows}
-    turns, of_it = set(session.turns), {row.note for row in session.rows}
-    found = []
-    for memory in tenant.memories.values():
-        if memory.kind != "note" or memory.name in made:
-            continue
-        if memory.name in session.others or turns.intersection(memory.sources) or memory.predecessor in of_it:
+    turns, of_it = set(session.turns), {row.note for row in session.rows} | set(session.others)
+    of_it |= {memory.name for memory in tenant.memories.values() if turns.intersection(memory.sources)}
+    for name in list(of_it):
+        memory = tenant.memories[name]
+        while memory.superseded_by is not None:
+            memory = tenant.memories[memory.superseded_by]
             of_it.add(memory.name)
-            found.append(memory)
-    return found
+    notes = (memory for memory in tenant.memories.values() if memory.kind == "note" and memory.name in of_it)
+    return [memory for memory in notes if memory.name not in made]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from tests.model import passes, standing
+from tests.model import passes, proposing, standing
 from tests.model.domain import (
     CONFIDENCE,
     PROTECTED,
@@ -26,6 +27,8 @@ from tests.model.domain import (
     clear_children,
     first_version,
     flag_children,
+    ms_of,
+    owners_of,
     refuse_in_maintenance,
     resolved,
     resolved_one,
@@ -33,6 +36,9 @@ from tests.model.domain import (
     support,
     when,
 )
+
+RECORDED = frozenset({"weaken", "reaffirm"})
+"""What is written down also where no number moves."""
 
 
 class Reference:
@@ -50,10 +56,12 @@ class Reference:
             "verify": standing.verify,
             "reinforce": standing.reinforce,
             "weaken": standing.weaken,
-            "reaffirm": standing.reaffirm,
-            "mark": standing.mark,
+            "reaffirm": partial(standing.reaffirm, self._join_named),
+            "mark": partial(standing.mark, self._join_named),
             "relate": self._relate,
             "revise": self._revise,
+            "propose": partial(proposing.propose, self._fresh),
+            "decide": partial(proposing.decide, self._fresh),
             "session_open": self._session_open,
             "session_close": self._session_close,
             "lifecycle": self._lifecycle,
@@ -69,6 +77,9 @@ class Reference:
         if key is not None and key in work.keys:
             return _repeated(work.keys[key], verb, args)
         answer = self._verbs[verb](work, args, now_ms)
+        changed = verb in RECORDED or work != (before or Tenant())
+        if changed and work.state == "initializing" and not _leaves_initializing(verb, args):
+            work.state = "active"
         begun = before is not None or key is not None or work != Tenant()
         if begun:
             if key is not None:
@@ -112,12 +123,15 @@ class Reference:
         name = self._fresh("m")
         turn = None
         if session is not None:
-            session.last_at = max(session.last_at, now_ms)
+            session.active(now_ms)
             (session.turns if is_turn else session.others).append(name)
             turn = len(session.turns) if is_turn else None
         owner = None if session is None else session.name
         memory = Memory(name, kind, args["text"], origin, role, sources, owner, turn, at=now_ms)
         memory.project, memory.producer = given.get("project"), producer
+        memory.valid_from, memory.valid_to = (
+            ms_of(args[end]) if end in args else None for end in ("valid_from", "valid_to")
+        )
         memory.confidence = CONFIDENCE.get(kind, 0.8)
         memory.marked = {"protected"} if kind in PROTECTED else set()
         tenant.memories[name] = memory
@@ -144,6 +158,15 @@ class Reference:
             session.revive(now_ms)
             return session, ["session_revived"]
         return session, []
+
+    def _join_named(self, tenant: Tenant, args: dict[str, Any], now_ms: int) -> list[str]:
+        """What is done to a memory is done in the session it names, or in none."""
+        if "session" not in args:
+            return []
+        session, notes = self._attach(tenant, args["session"], None, now_ms)
+        if session is not None:
+            session.active(now_ms)
+        return notes
 
     def _forget(self, tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
         refuse_in_maintenance(tenant)
@@ -194,25 +217,44 @@ class Reference:
 
     def _revise(self, tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
         old = standing.living(tenant, args)
-        fields = args.get("fields", {})
+        standing.named(tenant, args)
+        fields, agent = args.get("fields", {}), args.get("producer", {}).get("agent")
         if args.get("disposition") == "move":
-            old.project = fields["project"]
-            return {"id": old.name, "predecessor": None}
+            notes: list[str] = []
+            if old.project != fields["project"]:
+                old.project = fields["project"]
+                session, notes = self._attach(tenant, args.get("session"), agent, now_ms)
+                if session is not None:
+                    session.active(now_ms)
+            return {"id": old.name, "predecessor": None, "notes": notes}
         if old.superseded_by is not None:
             raise Declined("conflict")
+        if old.kind == "raw" and "session" in args:
+            raise Declined("invalid_input")
+        session, notes = None, []
+        if old.kind != "raw":
+            session, notes = self._attach(tenant, args.get("session"), agent, now_ms)
+        producer = args.get("producer", session.defaults.get("producer", {}) if session else {})
         evidence = resolved(tenant, fields["evidence"]) if "evidence" in fields else list(old.evidence)
-        if args["origin"] == "stated" and "model" in first_version(tenant, old.name).producer:
-            _check_stated(tenant, args["text"], standing_on(tenant, old.name) + evidence)
-        if args["origin"] != "seeded" and tenant.state == "initializing":
-            tenant.state = "active"
-        new = Memory(self._fresh("m"), old.kind, args["text"], args["origin"], None, [], None, None, at=now_ms)
+        by_a_model = "model" in producer or "model" in first_version(tenant, old.name).producer
+        if args["origin"] == "stated" and by_a_model:
+            _check_stated(tenant, args["text"], [old.name, *standing_on(tenant, old.name), *evidence])
+        owner = None if session is None else session.name
+        new = Memory(self._fresh("m"), old.kind, args["text"], args["origin"], None, [], owner, None, at=now_ms)
+        new.producer = producer
+        if session is not None:
+            session.active(now_ms)
+            session.others.append(new.name)
         new.project = fields.get("project", old.project)
         new.confidence = CONFIDENCE.get(old.kind, 0.8)
         new.marked = {"protected"} & old.marked
-        new.evidence, new.predecessor = evidence, old.name
-        old.superseded_by, old.valid_to = new.name, now_ms
+        new.evidence, new.replaced, new.revises = evidence, [old.name], old.name
+        new.owners = owners_of(tenant, old.name)
+        old.superseded_by, old.closed_as = new.name, args.get("disposition", "supersedes")
+        new.valid_from = now_ms if old.valid_from is None else max(now_ms, old.valid_from)
+        old.valid_to = old.ends(new.valid_from)
         tenant.memories[new.name] = new
-        return {"id": new.name, "predecessor": old.name}
+        return {"id": new.name, "predecessor": old.name, "notes": notes}
 
     # --- sessions and tenants --------------------------------------------------------------------
 
@@ -229,7 +271,7 @@ class Reference:
         reopened = session.state(now_ms) != "open"
         if reopened:
             session.revive(now_ms)
-        session.last_at = max(session.last_at, now_ms)
+        session.active(now_ms)
         return {
             "session": session.name,
             "activation": session.activation,
@@ -255,6 +297,11 @@ class Reference:
         tenant.state = wanted
         tenant.enforce = args.get("enforce", tenant.enforce)
         return {"state": tenant.state, "enforce": tenant.enforce}
+
+
+def _leaves_initializing(verb: str, args: dict[str, Any]) -> bool:
+    """What is seeded, and who decides on the state. A memory that isn't seeded ends it itself, item by item."""
+    return verb in ("remember", "remember_many", "lifecycle") or args.get("origin") == "seeded"
 
 
 def _repeated(kept: tuple[str, Any, dict[str, Any]], verb: str, args: dict[str, Any]) -> dict[str, Any]:

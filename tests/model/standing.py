@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.model.domain import (
@@ -17,6 +18,9 @@ from tests.model.domain import (
     when,
 )
 
+Join = Callable[[Tenant, dict[str, Any], int], list[str]]
+"""Join the session that a command names, if any; what is to be said of it."""
+
 
 def living(tenant: Tenant, args: dict[str, Any]) -> Memory:
     """The memory that a command is about. Raises Declined."""
@@ -27,6 +31,12 @@ def living(tenant: Tenant, args: dict[str, Any]) -> Memory:
     if memory.forgotten_at is not None:
         raise Declined("conflict")
     return memory
+
+
+def named(tenant: Tenant, args: dict[str, Any]) -> None:
+    """The session that a command names has to be there, whatever the command changes. Raises Declined."""
+    if "session" in args and args["session"] not in tenant.sessions:
+        raise Declined("not_found")
 
 
 def verify(tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
@@ -83,21 +93,26 @@ def weaken(tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
     return {**_moved(memory, memory.confidence, strong), "flags_set": flagged}
 
 
-def reaffirm(tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
+def reaffirm(join: Join, tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
     memory = living(tenant, args)
+    named(tenant, args)
     support(tenant, memory, args)
+    notes = join(tenant, args, now_ms)
     memory.verified_at = now_ms
-    return _moved(memory, memory.confidence, memory.strength)
+    return {**_moved(memory, memory.confidence, memory.strength), "notes": notes}
 
 
-def mark(tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
+def mark(join: Join, tenant: Tenant, args: dict[str, Any], now_ms: int) -> dict[str, Any]:
     refuse_in_maintenance(tenant)
     memory = tenant.memories.get(args["id"])
     if memory is None:
         raise Declined("not_found")
+    named(tenant, args)
+    if (args["mark"] in memory.marked) == args["on"]:
+        return {"marks": memory.marks, "notes": []}
     change = memory.marked.add if args["on"] else memory.marked.discard
     change(args["mark"])
-    return {"marks": memory.marks}
+    return {"marks": memory.marks, "notes": join(tenant, args, now_ms)}
 
 
 def _moved(memory: Memory, sure: float, strong: float) -> dict[str, Any]:

@@ -36,6 +36,17 @@ SESSION_KEYS = st.sampled_from(["one", "two"])
 TEXTS = st.sampled_from(["the gate was painted green", "the gate", "painted green", "rain by noon"])
 PICKS = st.integers(0, 999)
 SUPPORT: st.SearchStrategy[list[int]] = st.one_of(st.just([]), st.just([]), st.lists(PICKS, min_size=1, max_size=2))
+DONE_IN: st.SearchStrategy[int | None] = st.one_of(st.none(), PICKS)
+PRODUCERS = st.sampled_from([None, None, None, {"agent": "alpha"}, {"agent": "beta", "model": "m-1"}])
+HOLDS = st.builds(
+    lambda begins, lasts: {
+        end: domain.when(START_MS + hours * HOUR_MS)
+        for end, hours in [("valid_from", begins), ("valid_to", None if lasts is None else (begins or 0) + lasts)]
+        if hours is not None
+    },
+    st.sampled_from([None, -24 * 30, 0, 24 * 50]),
+    st.sampled_from([None, 0, 1, 24 * 30]),
+)
 DEFAULTS = st.sampled_from(
     [{}, {}, {"project": "fence"}, {"producer": {"agent": "alpha", "model": "m-1"}}, {"producer": {"agent": "beta"}}]
 )
@@ -56,6 +67,8 @@ def memories(draw: st.DrawFn) -> dict[str, Any]:
         wanted["producer"] = {"agent": draw(AGENTS)}
         if draw(st.booleans()):
             wanted["producer"]["model"] = "m-1"
+    if draw(st.integers(0, 3)) == 0:
+        wanted |= draw(HOLDS)
     wanted["picks"] = draw(st.lists(PICKS, min_size=1, max_size=3))
     wanted["fitting"] = draw(st.integers(0, 4)) > 0
     how = draw(st.integers(0, 3))
@@ -77,10 +90,10 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "tenant": TENANTS, "key": KEYS, "pick": PICKS, "support": SUPPORT,
         "amount": st.sampled_from([None, 0.1, 0.3, 0.5, 0.8, 1.0]),
     },
-    "reaffirm": {"tenant": TENANTS, "key": KEYS, "pick": PICKS, "support": SUPPORT},
+    "reaffirm": {"tenant": TENANTS, "key": KEYS, "pick": PICKS, "support": SUPPORT, "where": DONE_IN},
     "mark": {
         "tenant": TENANTS, "key": KEYS, "pick": PICKS, "on": st.booleans(),
-        "mark": st.sampled_from(["protected", "archived", "resolved"]),
+        "mark": st.sampled_from(["protected", "archived", "resolved"]), "where": DONE_IN,
     },
     "relate": {
         "tenant": TENANTS, "key": KEYS, "pick": PICKS, "other": PICKS, "turned": st.booleans(),
@@ -88,7 +101,8 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     },
     "revise": {
         "tenant": TENANTS, "key": KEYS, "pick": PICKS, "support": SUPPORT, "text": TEXTS, "origin": ORIGINS,
-        "disposition": st.sampled_from(["supersedes", "updates", None, "move"]),
+        "disposition": st.sampled_from(["supersedes", "updates", None, "move"]), "where": DONE_IN,
+        "producer": PRODUCERS,
     },
     "session_open": {
         "tenant": TENANTS, "key": KEYS, "agent": AGENTS, "name": SESSION_KEYS, "defaults": DEFAULTS,
@@ -167,8 +181,8 @@ class Twins(Asleep, RuleBasedStateMachine):
     def reinforce(self, tenant: str, key: str | None, pick: int, support: list[int]) -> None:
         self.stand("reinforce", tenant, key, pick, support)
 
-    def reaffirm(self, tenant: str, key: str | None, pick: int, support: list[int]) -> None:
-        self.stand("reaffirm", tenant, key, pick, support)
+    def reaffirm(self, tenant: str, key: str | None, pick: int, support: list[int], where: int | None) -> None:
+        self.stand("reaffirm", tenant, key, pick, support, **self.done_in(tenant, where))
 
     def weaken(self, tenant: str, key: str | None, pick: int, support: list[int], amount: float | None) -> None:
         self.stand("weaken", tenant, key, pick, support, **({} if amount is None else {"amount": amount}))
@@ -178,9 +192,10 @@ class Twins(Asleep, RuleBasedStateMachine):
             evidence = {"evidence": [self.own(tenant, each) for each in support]} if support else {}
             self.both(tenant, verb, {"id": self.own(tenant, pick), **evidence, **more}, key)
 
-    def mark(self, tenant: str, key: str | None, pick: int, on: bool, mark: str) -> None:
+    def mark(self, tenant: str, key: str | None, pick: int, on: bool, mark: str, where: int | None) -> None:
         if self.kinds:
-            self.both(tenant, "mark", {"id": self.own(tenant, pick), "mark": mark, "on": on}, key)
+            args = {"id": self.own(tenant, pick), "mark": mark, "on": on, **self.done_in(tenant, where)}
+            self.both(tenant, "mark", args, key)
 
     def relate(self, tenant: str, key: str | None, pick: int, other: int, kind: str, turned: bool) -> None:
         """`turned`: a relation that there is, the other way round."""
@@ -195,11 +210,14 @@ class Twins(Asleep, RuleBasedStateMachine):
             )
 
     def revise(
-        self, tenant: str, key: str | None, pick: int, support: list[int], text: str, origin: str, disposition: Any
-    ) -> None:
+        self, tenant: str, key: str | None, pick: int, support: list[int], text: str, origin: str, disposition: Any,
+        where: int | None, producer: dict[str, str] | None,
+    ) -> None:  # fmt: skip
         if not self.kinds:
             return
-        args: dict[str, Any] = {"id": self.own(tenant, pick)}
+        args: dict[str, Any] = {"id": self.own(tenant, pick), **self.done_in(tenant, where)}
+        if producer is not None:
+            args["producer"] = producer
         if disposition == "move":
             args |= {"disposition": "move", "fields": {"project": ("fence", "roof")[len(text) % 2]}}
         else:
@@ -270,6 +288,13 @@ class Twins(Asleep, RuleBasedStateMachine):
     def sessions(self) -> list[Name]:
         return [name for tenant in self.model.tenants.values() for name in tenant.sessions]
 
+    def done_in(self, tenant: str, where: int | None) -> dict[str, Any]:
+        """The session that a command names: mostly one of the tenant's own, else any."""
+        known = self.model.tenants.get(tenant)
+        own = list(known.sessions) if known else []
+        sessions = own if own and where and where % 8 else self.sessions()
+        return {} if where is None or not sessions else {"session": sessions[where // 8 % len(sessions)]}
+
     def with_picks(self, wanted: dict[str, Any], place: int, items: Any = ()) -> dict[str, Any]:
         """The memory with its sources by name (or place in the batch) and its session by name."""
         args = {name: value for name, value in wanted.items() if name not in ("picks", "fitting", "session_pick")}
@@ -307,6 +332,8 @@ class Twins(Asleep, RuleBasedStateMachine):
 
     def send(self, tenant: str, verb: str, params: dict[str, Any]) -> dict[str, Any]:
         """The answer. A commit of a pass is no verb. Raises Refused."""
+        if verb in ("reaffirm", "mark", "revise"):  # which say nothing of a session when there is nothing to say
+            return {"notes": [], **self.opened.write(verb, params)}
         if verb != "commit_pass":
             return self.opened.write(verb, params)
         del params["tenant"]

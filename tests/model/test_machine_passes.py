@@ -12,9 +12,9 @@ from tests.model.test_machine import ARGUMENTS, Twins
 
 WEIGHTS = {
     "remember": 2, "talk": 5, "commit_pass": 14, "end_pass": 3, "retake": 4, "forget_note": 3, "forget": 2,
-    "note_outside": 2, "recover": 2, "revise": 1, "verify": 1, "weaken": 1, "session_open": 1, "session_close": 1,
-    "lifecycle": 1, "end_maintenance": 4, "repeat": 2, "reuse_key": 1, "step_clock": 2, "restart": 1, "kill": 2,
-    "rebuild": 1,
+    "end_over_dead": 3, "note_outside": 2, "recover": 2, "revise": 1, "verify": 1, "weaken": 1, "session_open": 1,
+    "session_close": 1, "lifecycle": 1, "end_maintenance": 4, "repeat": 2, "reuse_key": 1, "step_clock": 2,
+    "restart": 1, "kill": 2, "rebuild": 1,
 }  # fmt: skip
 WEIGHTED = [what for what, weight in WEIGHTS.items() for _ in range(weight)]
 

@@ -54,6 +54,12 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
             made = opened.service.commit_pass(params, "default")["notes"][0]
         opened.write("forget", {"id": made})
         opened.write("recover", {"id": made})
+        words = {"subject": "s", "predicate": "p", "value": "v"}
+        for kind, more in (("fact", {"fact": words}), ("edge", {"edge": "contradicts", "other": first})):
+            staged = opened.write("propose", {"proposal_kind": kind, "memory": made, **more})["proposal"]
+            opened.write("decide", {"proposal": staged, "accept": True})
+        sel = {"action": "quarantine", "sel": {"kinds": ["note"]}}
+        opened.write("cohort", {**sel, "token": opened.write("cohort", sel)["token"]})
         return [record for chunk in opened.store.log.chunks() for record in chunk]
     finally:
         opened.close(True)

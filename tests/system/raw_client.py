@@ -59,6 +59,10 @@ class RawClient:
     def end_input(self) -> None:
         self.socket.shutdown(socket.SHUT_WR)
 
+    def line(self) -> bytes:
+        """The next line, as it came."""
+        return self._lines.readline()
+
     def answer(self) -> dict[str, Any]:
         """The next line. Raises EOFError when there is none."""
         line = self._lines.readline()

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+import noctuary
+from daemon.cli import exits
 from daemon.wire.verbs import VERBS
 from tests.system.process import DaemonProcess
 from tests.system.raw_client import RAW, ask, eventually, reason_of, request
@@ -63,13 +65,14 @@ role = "agent"
 """
 READ_BY_ALL = {
     "hello", "describe", "list", "sessions", "session", "trace", "head", "history", "records", "cancel", "explain",
-    "session_provenance",
+    "session_provenance", "proposals",
 }  # fmt: skip
 MAY = {
     ADA: READ_BY_ALL
     | {"remember", "remember_many", "get", "forget", "recover", "session_open", "session_close", "status", "subscribe"}
-    | {"verify", "reinforce", "weaken", "reaffirm", "mark", "relate", "revise", "review"},
-    AUDITOR: READ_BY_ALL | {"audit", "metrics"},
+    | {"verify", "reinforce", "weaken", "reaffirm", "mark", "relate", "revise", "review"}
+    | {"propose", "decide"},
+    AUDITOR: READ_BY_ALL | {"audit", "metrics", "cohorts"},
 }  # fmt: skip
 """Of the verbs there are, what the contract gives an agent and an auditor."""
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -92,6 +95,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "history": {"id": "raw:0000000000000"},
     "cancel": {"request": "none"},
     "backup": {"dir": "/nowhere/there"},
+    "propose": {"proposal_kind": "resolution", "memory": "raw:0000000000000", "action": "resolve"},
+    "decide": {"proposal": "proposal:0000000000000", "accept": True},
+    "cohort": {"sel": {"ids": ["raw:0000000000000"]}, "action": "quarantine"},
+    "lift": {"cohort": "cohort:0000000000000"},
 }
 
 
@@ -158,7 +165,8 @@ def test_who_is_nobody_here_is_denied_everything(peered: PeeredDaemon, uid: int,
     """The kernel's word for unknown is nobody even in a group that has an entry."""
     answers = ask_every_verb(uid, peered.socket, groups)
     assert {reason_of(answer) for answer in answers.values()} == {"denied"}
-    assert all(set(answer["error"]["data"]) == {"reason", "retryable"} for answer in answers.values())
+    assert all(set(answer["error"]["data"]) <= {"reason", "retryable", "hint"} for answer in answers.values())
+    assert all(f"uid {uid}" in answer["error"]["message"] for answer in answers.values())
     assert peered.call("list", tenant="default")["total"] == 0
 
 
@@ -175,6 +183,33 @@ def test_a_user_outside_of_the_group_does_not_get_in_at_all(peered: PeeredDaemon
             os._exit(13)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 13
+
+
+def test_the_command_tells_a_user_outside_of_the_group_whom_to_ask(peered: PeeredDaemon) -> None:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setresgid(ADA, ADA, ADA)
+        os.setresuid(ADA, ADA, ADA)
+        try:
+            noctuary.Client(str(peered.socket)).head()
+        except noctuary.Denied as error:
+            os.write(writing, str(error).encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading, "rb") as told:
+        message = told.read().decode()
+    assert f"user {ADA} may not connect" in message
+    assert f"group {GROUP}" in message
+    assert exits.of_reason(noctuary.Denied.reason) == 77
+
+
+def test_a_verb_that_a_role_may_not_use_is_refused_with_the_roles_that_may(peered: PeeredDaemon) -> None:
+    (answer,) = ask_as(AUDITOR, peered.socket, request("get", 0, ids=["note:0000000000001"]))
+    assert f"uid {AUDITOR} is auditor" in answer["error"]["message"]
+    assert answer["error"]["data"]["allowed"] == ["agent", "operator"]
 
 
 @pytest.mark.parametrize("uid", [ADA, AUDITOR])

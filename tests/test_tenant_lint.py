@@ -1,0 +1,148 @@
+"""Whatever reads for a caller reads as its tenants may: what goes around the bound view is named here, with the reason.
+
+Method: the syntax of every file in the rooms of reads and commands is walked for the ways to what is not bound: the
+projections' snapshot and what is made from it, a state that is made by hand, the journal. `Reading.state`,
+`Reading.memory`, `Reading.record` and `Building.view` are bound (`projections/bound.py`), so they are not looked for.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("daemon/reads", "daemon/commands")
+UNBOUND = frozenset(
+    {
+        "snapshot", "scan", "columns", "looking", "record_of_any", "_whole", "_inner", "_record", "_snapshot", "_txn",
+        "all_open",
+    }
+)  # fmt: skip
+"""Attributes by which something is read that nobody has compared with the caller's tenants."""
+MADE_BY_HAND = frozenset({"State", "TxnSnapshot", "ProjectionStore", "SealedScan"})
+JOURNAL = "store.log"
+
+_OF_THE_STORE = "tells of the whole store, to operators and auditors; it names no content"
+_OF_ITS_MEMORY = "by a memory's id, which `Tracing.memory` found to be the tenant's"
+_MASKED = "ids that were selected within the tenants' partitions, or that `Reading.memories` let through"
+_THE_VIEW = "the bound view itself"
+
+ALLOWED: dict[tuple[str, str], str] = {
+    ("audit.py", "_audit"): _OF_THE_STORE,
+    ("audit.py", "head_result"): _OF_THE_STORE,
+    ("audit.py", "_keys"): _OF_THE_STORE,
+    ("audit.py", "region_findings"): _OF_THE_STORE,
+    ("audit.py", "tenant_findings"): _OF_THE_STORE,
+    ("audit.py", "_slot_findings"): _OF_THE_STORE,
+    ("audit.py", "_folded"): _OF_THE_STORE,
+    ("audit.py", "_against"): _OF_THE_STORE,
+    ("operator.py", "Operator.read"): _OF_THE_STORE,
+    ("operator.py", "Operator._status"): _OF_THE_STORE,
+    ("operator.py", "Operator.findings"): _OF_THE_STORE,
+    ("operator.py", "Operator._partition_states"): "counts the partitions whose row says they are the tenant's",
+    ("operator.py", "_usage"): "by the tenant's number",
+    ("chain_happenings.py", "events_told"): _OF_ITS_MEMORY,
+    ("chain_lineage.py", "supersession"): _OF_ITS_MEMORY,
+    ("chain_produced.py", "proposals_told"): _OF_ITS_MEMORY,
+    ("chain_produced.py", "facts_told"): _OF_ITS_MEMORY,
+    ("chain_tracing.py", "Tracing.record"): "compares the record's tenant itself, and counts what it passes over",
+    ("once.py", "OnceReading.record_of_any"): _THE_VIEW,
+    ("known.py", "KnownReading.record_of_any"): _THE_VIEW,
+    ("known.py", "KnownReading.record_about"): _THE_VIEW,
+    ("cohorts.py", "Planned.token"): "the number of the record that the snapshot stands at",
+    ("cohorts.py", "Planned._refs"): _MASKED,
+    ("comparing.py", "_side"): _MASKED,
+    ("downstream.py", "_made_from"): "by ids that are the tenants'; what it finds goes through `Reading.memories`",
+    ("downstream.py", "_ours"): "the rows' own tenants are compared there",
+    ("lineage.py", "_Walk.run"): "by ids that are the tenants'; what it finds goes through `Reading.memory`",
+    ("proposals.py", "ids_newest_first"): "by the number of each of the tenants; `row_of` compares the row's own",
+    ("records.py", "_Search.__init__"): "a record is admitted by its own tenant (`_Query.admits`)",
+    ("records.py", "_Search._count"): "by the number of each of the tenants",
+    ("records.py", "_Search._matches"): "a record is admitted by its own tenant (`_Query.admits`)",
+    ("review.py", "Scan.edges"): _MASKED,
+    ("review.py", "uncertain"): _MASKED,
+    ("review.py", "flagged"): "the state is bound",
+    ("selecting.py", "Selecting._those_in_time"): _MASKED,
+    ("selecting.py", "Selecting._those_that_hold"): _MASKED,
+    ("selecting.py", "Selecting._with_content"): _MASKED,
+    ("selecting.py", "segments"): "by partitions that are the tenants'",
+}
+"""`(file, where in it)`: why what is read there is nobody else's."""
+VIEWS = frozenset({"reading.py"})
+"""What makes the bound view. `daemon/view.py` is that of commands."""
+
+
+def dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    if isinstance(node, ast.Call):
+        return f"{dotted(node.func)}()"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def is_unbound(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr in UNBOUND or dotted(node).endswith((JOURNAL, "._log.env"))
+    return isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in MADE_BY_HAND
+
+
+def unbound_places(source: str) -> Iterator[str]:
+    """Where in a file something is read that is not bound: the functions, outermost names first."""
+
+    def visit(node: ast.AST, where: str) -> Iterator[str]:
+        in_class = isinstance(node, ast.ClassDef)
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                inner = f"{where}.{child.name}" if in_class else where or child.name
+                yield from visit(child, inner)
+                continue
+            if is_unbound(child):
+                yield where
+            yield from visit(child, where)
+
+    yield from visit(ast.parse(source), "")
+
+
+def places() -> set[tuple[str, str]]:
+    found = set()
+    for room in ROOMS:
+        for file in sorted((ROOT / room).glob("*.py")):
+            if file.name not in VIEWS:
+                found |= {(file.name, where) for where in unbound_places(file.read_text("utf-8"))}
+    return found
+
+
+def test_nothing_goes_around_the_bound_view_but_what_is_named() -> None:
+    beyond = places() - set(ALLOWED)
+    assert not beyond, f"read through Reading or Building, or say here why it is nobody else's: {sorted(beyond)}"
+
+
+def test_what_is_named_is_still_there() -> None:
+    assert set(ALLOWED) - places() == set()
+    assert all(len(why) > 10 for why in ALLOWED.values())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(reading):\n    return reading.snapshot.get('memories', b'')",
+        "def f(reading):\n    return reading.store.log.get(None, 1)",
+        "class A:\n    def f(self):\n        return State(self.x, 1, 2)",
+        "def f(building):\n    return building.view._whole.memory(1)",
+        "def f(service):\n    with service.projections.snapshot() as found:\n        return found",
+        "def f(reading):\n    return reading.record_of_any(1)",
+        "async def f(reading):\n    return [each for each in reading.scan().rows]",
+    ],
+)
+def test_each_way_around_it_is_found(source: str) -> None:
+    assert list(unbound_places(source))
+
+
+def test_what_is_bound_is_not() -> None:
+    source = (
+        "def f(reading, building):\n    reading.state.get('a', b'')\n    building.view.record(1)\n    reading.memory(1)"
+    )
+    assert not list(unbound_places(source))
