@@ -7,6 +7,7 @@ whatever one asks about the other's must be answered like what never was.
 from __future__ import annotations
 
 import base64
+import grp  # noqa: F401 - the client wants it, and whom the children become may not read where modules lie
 import json
 import os
 import signal
@@ -189,14 +190,15 @@ def test_the_command_tells_a_user_outside_of_the_group_whom_to_ask(peered: Peere
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.setgroups([])
-        os.setresgid(ADA, ADA, ADA)
-        os.setresuid(ADA, ADA, ADA)
         try:
+            os.setgroups([])
+            os.setresgid(ADA, ADA, ADA)
+            os.setresuid(ADA, ADA, ADA)
             noctuary.Client(str(peered.socket)).head()
         except noctuary.Denied as error:
             os.write(writing, str(error).encode())
-        os._exit(0)
+        finally:  # whatever happens: it must not go on as a second test run
+            os._exit(0)
     os.close(writing)
     os.waitpid(child, 0)
     with os.fdopen(reading, "rb") as told:
