@@ -40,11 +40,11 @@ class Conversation(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A note that a pass made: its number, its place there, the facts up to its commit, and the observation it is."""
+    """A note that a pass made: its number, its place there, the facts of that pass, and the observation it is."""
 
     number: int
     fact: int
-    so_far: int
+    of_pass: int
     observation: Observation
 
 
@@ -92,7 +92,7 @@ def consolidate(slept: Slept, key: str, talk: Conversation, refs: dict[int, str]
             assert (done["pass"], done["partial"]) == (number, not last)
             already = sum(each.number == number for each in made.values())
             for at, (note, each) in enumerate(zip(done["notes"], commit, strict=True), already):
-                made[note] = Made(number, at, already + len(commit), each)
+                made[note] = Made(number, at, sum(map(len, commits)), each)
     assert passes.unsettled_turns(slept.state(), slept.number(key)) == []
     return made
 
@@ -202,7 +202,7 @@ def check_sessions(
                 span = (len(places), min(places), max(places))
                 assert (row["turn_count"], row["first_seq"], row["last_seq"]) == span
                 assert (row["state"], row["session"]) == ("live", sessions[key])
-                assert row["batch_count"] == made[key][row["id"]].so_far
+                assert row["batch_count"] == made[key][row["id"]].of_pass
             promoted = len({place for each in talk.observations for place in each.cited})
             sleep = client.call("session", {"session": sessions[key]}, dict)["sleep"]
             told_counts = (sleep["promoted"], sleep["noise"], sleep["unsettled"])
