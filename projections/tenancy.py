@@ -2,8 +2,8 @@
 
 Method: an entry belongs to the tenant that its `owner` leads to (a number at a place of its key, or a value that says
 so itself), and everything else that it names, its `ends`, belongs to the same tenant. What hides tenants from each
-other (`bound.py`), what finds entries that join two of them (`crossing`), what there is of one (`entries_of`) and what
-its erasure takes with it go by this one table. Nothing here reads sealed content.
+other (`bound.py`), what finds entries that join two of them (`crossing`), and what there is of one (`entries_of`, for
+an export or an erasure of it; nothing asks for that yet) go by this one table. Nothing here reads sealed content.
 """
 
 from __future__ import annotations
