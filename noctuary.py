@@ -2003,6 +2003,186 @@ class LiftResult(WriteResult, kw_only=True):
     held_by_others: int | None = None
 
 
+class PurgeOutcome(Result, kw_only=True):
+    """What a purge did to one memory, and what it could not reach. Of an unknown id `found` is false."""
+
+    memory: str
+    tenant: str
+    found: bool
+    purged_at: str | None
+    keys_shredded: int
+    payload_bytes: int
+    text_bytes: int
+    text_retained_shared: int
+    text_shared_with: int
+    text_destroyed: bool
+    has_local_retention: bool
+    hebbian_edges_removed: int
+    temporal_unlinked: bool
+    entity_links_removed: int
+    hyperedges_removed: int
+    quoting_purged: list[str]
+    derived_surviving: list[str]
+    sources_surviving: list[str]
+    versions_surviving: list[str]
+    retained_header_fields: list[str]
+    retained_journal_fields: list[str]
+    fingerprint_retained: bool
+    unreachable_copies: list[str]
+    disclosure: str
+
+
+class PurgeTotals(Result, kw_only=True):
+    """Sums over `results`. `memories` are those that were purged by this call."""
+
+    memories: int
+    found: int
+    keys_shredded: int
+    payload_bytes: int
+    text_bytes: int
+    text_retained_shared: int
+
+
+class PurgeResult(WriteResult, kw_only=True):
+    """`count` memories go by this call; `receipt` is null when nothing was purged. Of a dry run, or the first call by a
+    selection, `results` tell what would happen, and the `token` of a selection does it. `results_cut`: there are more
+    results than an answer holds; the receipt has them all."""
+
+    results: list[PurgeOutcome]
+    totals: PurgeTotals
+    receipt: Address | None
+    count: int
+    dry_run: bool
+    results_cut: bool = False
+    token: str | None = None
+    state: str | None = None
+
+
+class Receipt(Result, kw_only=True):
+    """One purge. `count` memories went, of which `memories` tells the first. `results` stand in the answer, page by
+    page, when one receipt is asked for. `applied_again`: a restore did what a purge had done before."""
+
+    receipt: Address
+    at: str
+    tenant: str
+    actor: Actor
+    reason: str
+    cascade: str
+    totals: PurgeTotals
+    count: int
+    memories: list[str]
+    sessions: list[str]
+    fingerprint_retained: bool
+    file_system: str | None
+    applied_again: bool
+    disclosure: str
+    results: list[PurgeOutcome] | None = None
+
+
+class PurgesResult(Result, kw_only=True):
+    """Newest first. With `receipt` it is one, and the page is one of its results."""
+
+    purges: list[Receipt]
+    next_cursor: str | None
+    total: int
+
+
+class HoldResult(WriteResult, kw_only=True):
+    """`changed`: those on which the mark was put, or from which it was taken."""
+
+    held: bool
+    count: int
+    changed: list[str]
+
+
+class HeldRow(Result, kw_only=True):
+    """HeldRow."""
+
+    memory: str
+    since: str
+    note: str | None
+
+
+class HoldsResult(Result, kw_only=True):
+    """HoldsResult."""
+
+    holds: list[HeldRow]
+    next_cursor: str | None
+    total: int
+
+
+class CompactionResult(Result, kw_only=True):
+    """Of a partition below the threshold, or of a dry run, only the census: nothing was moved."""
+
+    partition: str
+    tier: str
+    before_count: int
+    after_count: int
+    tombstones_removed: int
+    bytes_reclaimed: int
+    file_bytes_reclaimed: int
+    reusable_bytes: int
+    ciphertexts_removed: int
+    duration_ms: int
+    compacted: bool
+
+
+class VacuumResult(WriteResult, kw_only=True):
+    """VacuumResult."""
+
+    results: list[CompactionResult]
+
+
+class PartitionListed(Result, kw_only=True):
+    """`ratio` is dead over rows, 0 of none. `since`: when it came into this state."""
+
+    partition: str
+    number: int
+    tier: str
+    day: str | None
+    state: str
+    rows: int
+    dead: int
+    ratio: float
+    bytes: int
+    since: str
+
+
+class PartitionsResult(Result, kw_only=True):
+    """PartitionsResult."""
+
+    results: list[PartitionListed]
+    next_cursor: str | None
+    total: int
+
+
+class PlainRemnant(Result, kw_only=True):
+    """Plaintext found in a file of the state directory."""
+
+    file: str
+    offset: int
+
+
+class ReadableRemnant(Result, kw_only=True):
+    """A ciphertext that a key still opens, with a text that matches. `memory` is null when no memory owns it."""
+
+    seq: int
+    part: str
+    memory: str | None
+    status: str | None
+
+
+class ResidueResult(Result, kw_only=True):
+    """ResidueResult."""
+
+    bytes: list[PlainRemnant]
+    readable: list[ReadableRemnant]
+    files: int
+    ciphertexts_tried: int
+    unopenable: int
+    cut: bool = False
+
+
 WRITES = frozenset(
     (
         "remember",
@@ -2022,6 +2202,9 @@ WRITES = frozenset(
         "decide",
         "cohort",
         "lift",
+        "purge",
+        "hold",
+        "vacuum",
         "lifecycle",
     )
 )
@@ -2055,6 +2238,13 @@ RESULTS: dict[str, Any] = {
     "cohort": CohortResult,
     "cohorts": CohortsResult,
     "lift": LiftResult,
+    "purge": PurgeResult,
+    "purges": PurgesResult,
+    "hold": HoldResult,
+    "holds": HoldsResult,
+    "partitions": PartitionsResult,
+    "vacuum": VacuumResult,
+    "residue": ResidueResult,
     "lifecycle": LifecycleResult,
     "audit": AuditResult,
     "history": HistoryResult,
@@ -2801,6 +2991,171 @@ class Client(_Link):
             }
         )
         return self.call("lift", params, LiftResult)
+
+    def purge(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+        ids: Sequence[str] | None = None,
+        sel: Mapping[str, Any] | None = None,
+        cascade: str | None = None,
+        block_reingest: bool | None = None,
+        reason: str | None = None,
+        dry_run: bool | None = None,
+        token: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> PurgeResult:
+        """Destroy what was sealed for memories: by ids at once, by a selection with the token of a first call."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+                "ids": ids,
+                "sel": sel,
+                "cascade": cascade,
+                "block_reingest": block_reingest,
+                "reason": reason,
+                "dry_run": dry_run,
+                "token": token,
+            }
+        )
+        return self.call("purge", params, PurgeResult, on_progress)
+
+    def purges(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        receipt: Mapping[str, Any] | None = None,
+    ) -> PurgesResult:
+        """Receipts of purges, newest first; or one in full."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "receipt": receipt,
+            }
+        )
+        return self.call("purges", params, PurgesResult)
+
+    def hold(
+        self,
+        sel: Mapping[str, Any],
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+        on: bool | None = None,
+        note: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> HoldResult:
+        """Hold what a selection finds, or release it. What is held can't be purged."""
+        params = _given(
+            {
+                "sel": sel,
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+                "on": on,
+                "note": note,
+            }
+        )
+        return self.call("hold", params, HoldResult, on_progress)
+
+    def holds(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> HoldsResult:
+        """What is held, by id."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+            }
+        )
+        return self.call("holds", params, HoldsResult)
+
+    def partitions(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        tier: str | None = None,
+    ) -> PartitionsResult:
+        """The partitions and their states, by number."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "tier": tier,
+            }
+        )
+        return self.call("partitions", params, PartitionsResult)
+
+    def vacuum(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+        partition: str | None = None,
+        tier: str | None = None,
+        force: bool | None = None,
+        dry_run: bool | None = None,
+    ) -> VacuumResult:
+        """Compact partitions: dead rows leave, and the ciphertexts of what was purged."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+                "partition": partition,
+                "tier": tier,
+                "force": force,
+                "dry_run": dry_run,
+            }
+        )
+        return self.call("vacuum", params, VacuumResult)
+
+    def residue(
+        self,
+        pattern: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+    ) -> ResidueResult:
+        """residue"""
+        params = _given(
+            {
+                "pattern": pattern,
+                "tenant": tenant,
+                "correlation": correlation,
+            }
+        )
+        return self.call("residue", params, ResidueResult)
 
     def lifecycle(
         self,
@@ -3760,6 +4115,171 @@ class AsyncClient(_AsyncLink):
             }
         )
         return await self.call("lift", params, LiftResult)
+
+    async def purge(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+        ids: Sequence[str] | None = None,
+        sel: Mapping[str, Any] | None = None,
+        cascade: str | None = None,
+        block_reingest: bool | None = None,
+        reason: str | None = None,
+        dry_run: bool | None = None,
+        token: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> PurgeResult:
+        """Destroy what was sealed for memories: by ids at once, by a selection with the token of a first call."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+                "ids": ids,
+                "sel": sel,
+                "cascade": cascade,
+                "block_reingest": block_reingest,
+                "reason": reason,
+                "dry_run": dry_run,
+                "token": token,
+            }
+        )
+        return await self.call("purge", params, PurgeResult, on_progress)
+
+    async def purges(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        receipt: Mapping[str, Any] | None = None,
+    ) -> PurgesResult:
+        """Receipts of purges, newest first; or one in full."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "receipt": receipt,
+            }
+        )
+        return await self.call("purges", params, PurgesResult)
+
+    async def hold(
+        self,
+        sel: Mapping[str, Any],
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+        on: bool | None = None,
+        note: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> HoldResult:
+        """Hold what a selection finds, or release it. What is held can't be purged."""
+        params = _given(
+            {
+                "sel": sel,
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+                "on": on,
+                "note": note,
+            }
+        )
+        return await self.call("hold", params, HoldResult, on_progress)
+
+    async def holds(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> HoldsResult:
+        """What is held, by id."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+            }
+        )
+        return await self.call("holds", params, HoldsResult)
+
+    async def partitions(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        tenants: Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        tier: str | None = None,
+    ) -> PartitionsResult:
+        """The partitions and their states, by number."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "tenants": tenants,
+                "limit": limit,
+                "cursor": cursor,
+                "tier": tier,
+            }
+        )
+        return await self.call("partitions", params, PartitionsResult)
+
+    async def vacuum(
+        self,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+        idempotency_key: str | None = None,
+        partition: str | None = None,
+        tier: str | None = None,
+        force: bool | None = None,
+        dry_run: bool | None = None,
+    ) -> VacuumResult:
+        """Compact partitions: dead rows leave, and the ciphertexts of what was purged."""
+        params = _given(
+            {
+                "tenant": tenant,
+                "correlation": correlation,
+                "idempotency_key": idempotency_key,
+                "partition": partition,
+                "tier": tier,
+                "force": force,
+                "dry_run": dry_run,
+            }
+        )
+        return await self.call("vacuum", params, VacuumResult)
+
+    async def residue(
+        self,
+        pattern: str,
+        *,
+        tenant: str | None = None,
+        correlation: str | None = None,
+    ) -> ResidueResult:
+        """residue"""
+        params = _given(
+            {
+                "pattern": pattern,
+                "tenant": tenant,
+                "correlation": correlation,
+            }
+        )
+        return await self.call("residue", params, ResidueResult)
 
     async def lifecycle(
         self,

@@ -7,17 +7,19 @@ the write that broke it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
 from daemon.commands.building import Building
+from daemon.commands.partitions import following
 from daemon.view import View
-from journal.codes import Part
-from journal.events import MemoryCreated, Moved, SealedPart
+from journal.codes import Part, PartitionState
+from journal.events import MemoryCreated, Moved, Purged, SealedPart, Vacuumed
 from journal.log import MetaState, sealed_key
 from journal.record import Actor, Cause, Head, Record, encode_body
-from journal.store import Store
+from journal.store import Store, purge_parts
+from projections import partitions
 from projections.fold import apply
 from projections.state import State
 from projections.tag_blooms import NONE, bloom_in
@@ -51,6 +53,7 @@ class Admission:
         self.pending = pending
         self.bodies: list[bytes] = []
         self.sealed: list[tuple[bytes, bytes]] = []
+        self._removed: list[bytes] = []
         self._content = content
         self._owner_seq = store.log.state.owner_seq
         self._first_slot = store.vault.next_slot
@@ -76,17 +79,41 @@ class Admission:
                 self.pending.blooms[event.id] = _bloom(draft.plain)
             elif type(event) is Moved:
                 self.pending.blooms[event.memory[1]] = _bloom(draft.plain)
-            self.bodies.append(encode_body(record))
-            apply(self.state, record)
+            elif type(event) is Purged:
+                self.pending.blooms.update(dict.fromkeys((target.id for target in event.targets), NONE))
+            elif type(event) is Vacuumed:
+                self._removed += [sealed_key(*each) for each in event.removed]
+            self._fold(record)
             seq += 1
-        self.view.next_seq = seq
-        self.state.head = Head(self.state.head.epoch, seq - 1, b"")
         if building.has_learned:
             self.pending.publish(building.learned)
+        for record in self._following(seq, now_ms, building.tenant, actor, cause):
+            self._content.records[record.seq] = record
+            self._fold(record)
+            seq = record.seq + 1
+        self.view.next_seq = seq
+        self.state.head = Head(self.state.head.epoch, seq - 1, b"")
         for owner_seq, text_key in building.fresh_texts:
             part = self._content.records[owner_seq].event.parts[0]  # type: ignore[union-attr]
             if part.owner_seq == owner_seq:
                 self.pending.texts[text_key] = part
+
+    def _fold(self, record: Record) -> None:
+        self.bodies.append(encode_body(record))
+        apply(self.state, record)
+
+    def _following(self, seq: int, now_ms: int, tenant: int, actor: Actor, cause: Cause) -> Iterator[Record]:
+        """The changes of partitions that follow from what was folded just now. Each is folded before the next."""
+        unsteady = self.state.unsteady
+        while unsteady:
+            number = min(unsteady)
+            row = partitions.load(self.state, number)
+            for event in following(number, row, self.view.vacuum_threshold):
+                yield Record(seq, now_ms, tenant, actor, cause, event)
+                seq += 1
+                if event.old == PartitionState.ACTIVE:
+                    self.pending.open_partitions[tenant, row.tier] = (0, row.day)
+            unsteady.discard(number)
 
     def _seal(self, seq: int, part: int, plain: bytes) -> SealedPart:
         slot, length, digest, ciphertext = self._store.sealer.seal(part, plain)
@@ -97,16 +124,21 @@ class Admission:
 
     def commit(self) -> Head:
         """Append the batch to the journal, durably. Raises StoreIO: the outcome is then unknown."""
-        log = self._store.log
-        old = log.state
-        state = MetaState(
-            vault_next=self._store.vault.next_slot,
-            owner_seq=self._owner_seq,
-            epoch=old.epoch,
-            opened_seq=old.opened_seq,
-        )
         self.sealed.sort()
-        return log.append(self.bodies, self.sealed, state)
+        return self._store.log.append(self.bodies, self.sealed, self._meta_state(), removed=self._removed)
+
+    def destroy(self, then: Callable[[Head], None]) -> Head:
+        """`commit` of a batch with PURGE records, and what they say, in the order of contract ERASURE §2; `then` is
+        done when the keys are gone. Whatever it raises, the outcome is unknown: the next opening finishes it."""
+        self.sealed.sort()
+        return purge_parts(self._store, self.bodies, self.sealed, self._meta_state(), then)
+
+    def _meta_state(self) -> MetaState:
+        old = self._store.log.state
+        return MetaState(
+            vault_next=self._store.vault.next_slot, owner_seq=self._owner_seq, epoch=old.epoch,
+            opened_seq=old.opened_seq,
+        )  # fmt: skip
 
     def abandon(self) -> None:
         """Give the slots back; nothing of this batch was written."""

@@ -12,6 +12,7 @@
 | stuck_client_s | number | 30 | seconds | 0.1..3600 |
 | stop_within_s | number | 2 | seconds | 0.1..3600 |
 | copy_every_records | integer | 250000 | records, 0: never | 0..10^12 |
+| vacuum_threshold | number | 0.2 | dead over all rows of a partition | 0.01..1 |
 | read_only_below_bytes | integer | 16 MiB | bytes | 1 MiB..1 TiB |
 | master_key | path | none | | a file with the master key (`keyfile.py`) |
 
@@ -33,6 +34,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta
 
+from daemon.moment import VACUUM_THRESHOLD
 from daemon.peers import OVERFLOW_ID, PeerEntry
 from daemon.wire.vocabulary import TenantName
 from journal.codes import CallerRole
@@ -75,6 +77,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     stuck_client_s: Seconds = 30.0
     stop_within_s: Seconds = 2.0
     copy_every_records: Annotated[int, Meta(ge=0, le=10**12)] = 250_000
+    vacuum_threshold: Annotated[float, Meta(ge=0.01, le=1.0)] = VACUUM_THRESHOLD
     read_only_below_bytes: Annotated[int, Meta(ge=DISK_MIN, le=DISK_MAX)] = 16 << 20
     master_key: str | None = None
     peer: list[PeerTable] = []

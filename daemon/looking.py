@@ -8,8 +8,10 @@ from __future__ import annotations
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
 
+from daemon import purge_looking
 from daemon.call import Call
 from daemon.commands.cohorts import done_with, parse_cohort
+from daemon.commands.purging import ToPurge
 from daemon.commands.table import PreparedWrite
 from daemon.failures import note_damage, refusal_of
 from daemon.prepare import UNSET, invalid
@@ -20,6 +22,7 @@ from daemon.reads.resolving import find
 from daemon.selections import Resolved, bound_to, changed, check, seal, unseal
 from daemon.waiting import Job
 from daemon.wire import cohort_results as c
+from daemon.wire.erasure_results import PurgeResult
 from daemon.wire.verbs import VERBS
 from journal.codes import CohortAction
 from journal.errors import DamagedRecord, PartUnreadable
@@ -29,6 +32,7 @@ from projections.rows import DamagedRow
 if TYPE_CHECKING:
     from daemon.service import Service
 
+Looked = c.CohortResult | PurgeResult | tuple[int, Resolved | ToPurge | None]
 BYTES_A_MEMBER = 1024
 """Its part of the records, and what is new in the projections."""
 PAGES_BYTES_A_MEMBER = 32 << 10
@@ -41,7 +45,10 @@ def submit(service: Service, call: Call, write: PreparedWrite, job_bytes: int) -
     asked_s = monotonic()
     if call.rights is not None:
         call.rights.may_write(call.caller, VERBS[call.method], write.tenant)
-    check_asked(call.method, call.params)
+    if call.method in ("purge", "hold"):
+        purge_looking.check_asked(call.method, call.params, call.caller)
+    else:
+        check_asked(call.method, call.params)
     with reading(
         service.store, service.projections, service.names, (write.tenant,), service.moment.now_ms(),
         call.caller.content, None, call.asking,
@@ -51,20 +58,32 @@ def submit(service: Service, call: Call, write: PreparedWrite, job_bytes: int) -
         except (DamagedRow, DamagedRecord, PartUnreadable) as error:
             note_damage(service.store, service.projections, error)
             raise refusal_of(call.method, error) from error
-    if isinstance(found, c.CohortResult):
+    if isinstance(found, c.CohortResult | PurgeResult):
         if call.rights is not None:
             call.rights.may_be_told(call.caller, VERBS[call.method], call.params)
         service.record_crossing(call.method, call.params, call.caller, (write.tenant,))
         service.counts.read(call.method, perf_counter() - began_s)
         service.deliver([(call, found)])
         return
-    members, resolved = found
+    members, more = found
+    given: Any = {"to_purge" if isinstance(more, ToPurge) else "resolved": more}
     correlation = None if call.params.correlation is UNSET else call.params.correlation
     pages_bytes = min(PAGES_BYTES_A_MEMBER * members, service.projections.env.used_bytes())
     size_bytes = job_bytes + BYTES_A_MEMBER * members + pages_bytes
     service.writer.submit(
-        Job(write._replace(resolved=resolved), call.caller, correlation, call, size_bytes, asked_s, call.connection)
+        Job(write._replace(**given), call.caller, correlation, call, size_bytes, asked_s, call.connection)
     )
+
+
+def submit_at_once(service: Service, call: Call, write: PreparedWrite, job_bytes: int) -> None:
+    """Queue a purge that needs no look. Raises Refused."""
+    purge_looking.check_asked(call.method, call.params, call.caller)
+    correlation = None if call.params.correlation is UNSET else call.params.correlation
+    members = len(call.params.ids)
+    pages_bytes = min(PAGES_BYTES_A_MEMBER * members, service.projections.env.used_bytes())
+    size_bytes = job_bytes + BYTES_A_MEMBER * members + pages_bytes
+    write = write._replace(to_purge=purge_looking.prepared(service.store))
+    service.writer.submit(Job(write, call.caller, correlation, call, size_bytes, monotonic(), call.connection))
 
 
 def check_asked(verb: str, params: Any) -> None:
@@ -85,12 +104,17 @@ def check_asked(verb: str, params: Any) -> None:
                 raise invalid(name, "a comparison only tells numbers")
 
 
-def _look(view: Reading, verb: str, params: Any, write: PreparedWrite) -> c.CohortResult | tuple[int, Resolved | None]:
+def _look(view: Reading, verb: str, params: Any, write: PreparedWrite) -> Looked:
     """What a dry run answers, else `(how many memories are concerned, what was found)`."""
     tenant = view.names.tenant_numbers.get(write.tenant, 0)
     keyed = write.keyed
     if keyed is not None and tenant and idempotency.find(view.state, tenant, keyed.key) is not None:
-        return 0, None  # done before: the writer answers it
+        # done before: the writer answers it
+        return 0, purge_looking.prepared(view.store) if verb == "purge" else None
+    if verb == "purge":
+        return purge_looking.look_purge(view, params, write)
+    if verb == "hold":
+        return purge_looking.look_hold(view, params)
     if verb == "lift":
         row = cohorts.get(view.state, parse_cohort("cohort", params.cohort))
         return (0 if row is None or row.tenant != tenant or row.lifted_seq else row.count), None

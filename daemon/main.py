@@ -149,7 +149,7 @@ class Daemon:
             self._check_going_on()
 
         def served(projections: ProjectionStore) -> Service:
-            moment = Moment(system_clock_ms, self._config.zone)
+            moment = Moment(system_clock_ms, self._config.zone, self._config.vacuum_threshold)
             return Service(
                 store, projections, moment, server.deliver, self._config.node,
                 self._space(store), self._counts, self._reloading.quotas, self._check_going_on,

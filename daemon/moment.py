@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+VACUUM_THRESHOLD = 0.2
 _EPOCH_ORDINAL = datetime(1970, 1, 1).toordinal()
 
 
@@ -16,11 +17,16 @@ def system_clock_ms() -> int:
 
 
 class Moment:
-    """A clock and the zone whose days the partitions follow."""
+    """A clock, and what partitions follow: a zone with its days, and the ratio of dead rows at which one is to be
+    compacted."""
 
-    def __init__(self, clock_ms: Callable[[], int] = system_clock_ms, zone_name: str = "UTC") -> None:
+    def __init__(
+        self, clock_ms: Callable[[], int] = system_clock_ms, zone_name: str = "UTC",
+        vacuum_threshold: float = VACUUM_THRESHOLD,
+    ) -> None:  # fmt: skip
         self.now_ms = clock_ms
         self.zone_name = zone_name
+        self.vacuum_threshold = vacuum_threshold
         self._zone = ZoneInfo(zone_name)
         self._day = (0, 0, 0)  # (from ms, until ms, day)
 

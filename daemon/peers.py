@@ -135,6 +135,12 @@ def _mapped(entry: PeerEntry, uid: int, via: Via) -> Caller:
     )
 
 
+def may_use(verb: Verb, caller: Caller) -> bool:
+    """Whether the caller may use the verb at all, with whatever parameters: an agent purges only if that is granted."""
+    is_agent_purging = verb.name == "purge" and caller.role is CallerRole.AGENT
+    return caller.role in verb.roles and (caller.purge or not is_agent_purging)
+
+
 def check_role(verb: Verb, caller: Caller) -> None:
     """Raises Refused: denied, naming the roles that may."""
     if caller.role in verb.roles:

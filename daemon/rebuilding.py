@@ -60,7 +60,7 @@ def rebuild(service: Service, params: Any, asking: Asking) -> r.RebuildResult:
     require_room(service)
     try:
         rebuilt = _folded(service, projections, asking)
-        _take(service, rebuilt, asking)
+        take(service, rebuilt, asking)
     except FoldFailed as failed:
         raise _refusal(service, failed) from failed
     except (NoctuaryFault, DamagedRow, OSError) as error:
@@ -121,7 +121,7 @@ def _check_room(service: Service) -> None:
         raise _disk_full(space.free_bytes, space.needed_bytes)
 
 
-def _take(service: Service, rebuilt: Collection[str], asking: Asking) -> None:
+def take(service: Service, rebuilt: Collection[str], asking: Asking) -> None:
     """Open what was folded, bring it near to the journal's head, and swap. Raises Refused, NoctuaryFault, OSError."""
     store = service.store
     fresh = ProjectionStore.open(new_path(store.dir.projections_dir), store.boot_id)

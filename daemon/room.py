@@ -11,7 +11,7 @@ from daemon.waiting import Job
 from journal.environment import Environment
 from journal.space import MARGIN_BYTES, Space, SpaceGuard
 
-ALLOWED_WHEN_FULL = frozenset({"forget", "session_close"})
+ALLOWED_WHEN_FULL = frozenset({"forget", "purge", "hold", "session_close"})
 """What the reserve is kept for: writes that destroy or close, and need next to nothing."""
 
 PAGES_BYTES = 64 << 10

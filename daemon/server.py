@@ -30,6 +30,7 @@ from daemon.fair import FairPool
 from daemon.feeder import Feeder
 from daemon.listening import BACKLOG, CONNECTIONS_MIN, room_for_connections
 from daemon.peers import Peers
+from daemon.purge_looking import acts_at_once
 from daemon.reads.reading import NotBrief
 from daemon.refusal import Reason, Refused
 from daemon.subscription import Subscription
@@ -43,7 +44,9 @@ STOPPING_SWEEP_S = 0.25
 STOPPING_STUCK_S = 1.0
 """How long a client that takes no answers holds up the end."""
 READ_THREADS = 2
-OWN_POOLS = {("audit",): 1, ("list", "review"): 2, ("records",): 1, ("subscribe",): 1, ("backup", "rebuild"): 2}
+OWN_POOLS = {
+    ("audit",): 1, ("residue",): 1, ("list", "review"): 2, ("records",): 1, ("subscribe",): 1, ("backup", "rebuild"): 2,
+}  # fmt: skip
 """Verbs that may look at everything, with the threads they have: others never wait behind them. Within a pool the
 callers take turns (`fair.py`). A second backup or rebuild is told that there is one."""
 CROWD = 64
@@ -189,7 +192,7 @@ class Server:
 
     def submit(self, call: Call) -> None:
         """A write that looks first does so on a thread of the long questions'."""
-        if VERBS[call.method].looks:
+        if VERBS[call.method].looks and not acts_at_once(call.method, call.params):
             pool = self._own_pools["list"]
             pool.submit(call.caller.uid, connection_of(call.reply), partial(self._look, call))
         else:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 from typing import Any
 
 import msgspec
 
-from daemon import backup, feed, looking, rebuilding
+from daemon import backup, feed, looking, rebuilding, vacuum
 from daemon.asking import Asking, Tell
 from daemon.call import Call, Deliver
 from daemon.caller import Caller
+from daemon.commands.partitions import ROLL_OVER
 from daemon.commands.passes import PassParams
 from daemon.commands.table import CROSSED, PreparedWrite, prepare, prepare_pass, prepare_resolvable
 from daemon.counting import Counts
@@ -27,18 +29,23 @@ from daemon.failures import log_failure, log_unavailable, note_damage, refusal_o
 from daemon.forks import Forks
 from daemon.moment import Moment
 from daemon.prepare import UNSET, invalid
+from daemon.purge_looking import acts_at_once
 from daemon.quotas import Quotas
 from daemon.reads import (
     audit,
     cohorts,
     explaining,
     history,
+    holds,
     lineage,
     listing,
     memories,
+    partitions,
     proposals,
     provenance,
+    purges,
     records,
+    residue,
     review,
     sessions,
 )
@@ -74,6 +81,9 @@ _READS: dict[str, Callable[[Reading, Any], msgspec.Struct]] = {
     "review": review.review,
     "proposals": proposals.proposal_list,
     "cohorts": cohorts.cohort_list,
+    "purges": purges.purge_list,
+    "holds": holds.hold_list,
+    "partitions": partitions.partition_list,
 }
 
 
@@ -124,8 +134,12 @@ class Service:
         params = call.params
         tenant = tenant_of(params, call.caller, writes=True)
         write = prepare(call.method, params, tenant, call.caller, self.store.vault.hash_key)
+        if call.method == "vacuum":
+            vacuum.submit(self, call, write)
+            return
         if VERBS[call.method].looks:
-            looking.submit(self, call, write, _size_bytes(write, call.line_bytes))
+            submit = looking.submit_at_once if acts_at_once(call.method, params) else looking.submit
+            submit(self, call, write, _size_bytes(write, call.line_bytes))
             return
         correlation = None if params.correlation is UNSET else params.correlation
         size_bytes = _size_bytes(write, call.line_bytes)
@@ -135,6 +149,14 @@ class Service:
         """Have one commit of a pass written, and wait for it. Not for the writer's own thread. Raises Refused."""
         write = prepare_pass(params, tenant, self.store.vault.hash_key)
         return self._await(write, sum(2 * len(fact.text) + BYTES_A_MEMORY for fact in write.params.facts))
+
+    def roll_over(self) -> None:
+        """Have the day partitions sealed whose day is over. Not for the writer's own thread. Raises Refused."""
+        today = self.moment.local_day(self.moment.now_ms())
+        for (tenant, _), (number, day) in list(self.names.open_partitions.items()):
+            if number and day is not None and day < today:
+                name = self.names.tenants[tenant].name
+                self._await(PreparedWrite(ROLL_OVER, name, None), 0)
 
     def set_resolvable(self, memory: str, index: int, resolvable: bool, tenant: str) -> dict[str, Any]:
         """Have it written that the external source at `index` of a memory can, or can't, be followed now; whether that
@@ -181,6 +203,8 @@ class Service:
         asking = self.asking() if asking is None else asking
         if method in _WORKS:
             return self._work(method, params, asking)
+        if method == "residue":
+            return self._residue(params, asking)
         tenants = tenants_of(params, caller)
         if method == "audit":
             return self._audit(params, asking)
@@ -231,15 +255,29 @@ class Service:
                 self.store.note(Finding(found.code, found.seq, found.what, found.action))
         return result
 
-    def _work(self, method: str, params: Any, asking: Asking) -> Any:
-        """What takes the whole store: one at a time. Raises Refused."""
-        if not self._long_work.acquire(blocking=False):
-            raise Refused(Reason.CONFLICT, "a backup or a rebuild is at work already", retry_after_ms=1000)
-        began_s = monotonic()
+    def _residue(self, params: Any, asking: Asking) -> msgspec.Struct:
+        """Raises Refused."""
         try:
-            done = _WORKS[method](self, params, asking)
+            return residue.residue(self.store, self.projections, params, asking)
+        except (DamagedRow, DamagedRecord) as error:
+            note_damage(self.store, self.projections, error)
+            raise refusal_of("residue", error) from error
+
+    @contextmanager
+    def long_work(self) -> Iterator[None]:
+        """What takes the whole store, or goes through it in many steps: one at a time. Raises Refused."""
+        if not self._long_work.acquire(blocking=False):
+            raise Refused(Reason.CONFLICT, "a backup, rebuild or vacuum is at work already", retry_after_ms=1000)
+        try:
+            yield
         finally:
             self._long_work.release()
+
+    def _work(self, method: str, params: Any, asking: Asking) -> Any:
+        """What takes the whole store: one at a time. Raises Refused."""
+        began_s = monotonic()
+        with self.long_work():
+            done = _WORKS[method](self, params, asking)
         self.counts.work(method, monotonic() - began_s)
         return done
 

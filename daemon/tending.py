@@ -1,8 +1,9 @@
 """What looks after the projections while the daemon serves: one thread, nothing to do most of the time.
 
 A damaged value that anybody met has its projection folded anew at once, by the same way as `rebuild`; all of them when
-more than one is damaged. If it fails, or damage is met again soon after, the next try waits longer. And a copy of the
-projections is left for the next boot whenever enough was written since the last. Whatever goes wrong here is logged,
+more than one is damaged. If it fails, or damage is met again soon after, the next try waits longer. A copy of the
+projections is left for the next boot whenever enough was written since the last. And when the day is over, the day
+partitions of tenants that write nothing are sealed. Whatever goes wrong here is logged,
 and tried again later: the thread ends when it is told to, not before.
 """
 
@@ -57,7 +58,8 @@ class Tending:
         self._every = copy_every_records
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tending")
-        self._heal_from = self._copy_from = clock_s()
+        self._heal_from = self._copy_from = self._roll_from = clock_s()
+        self._rolled_day: int | None = None
         self._pause_s = FIRST_PAUSE_S
 
     def start(self) -> None:
@@ -85,12 +87,30 @@ class Tending:
     def look(self) -> None:
         """Do what is due. For its own thread, or for whoever never started it."""
         now = self._clock_s()
+        if now >= self._roll_from:
+            self._roll_over()
         projections = self._service.projections
         if projections.damaged:
             if now >= self._heal_from:
                 self._heal(now)
         elif self._is_copy_due() and now >= self._copy_from:
             self._leave_copy()
+
+    # --- days ----------------------------------------------------------------------------------------
+
+    def _roll_over(self) -> None:
+        """Seal the day partitions of tenants that write nothing, once a day. Where that can't be written it is tried
+        again later."""
+        moment = self._service.moment
+        today = moment.local_day(moment.now_ms())
+        if today == self._rolled_day:
+            return
+        try:
+            self._service.roll_over()
+            self._rolled_day = today
+        except Refused as refused:
+            log.warning("not_rolled_over", reason=refused.reason.wire)
+            self._roll_from = self._clock_s() + FAILED_PAUSE_S
 
     # --- healing -------------------------------------------------------------------------------------
 

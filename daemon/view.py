@@ -11,8 +11,9 @@ from journal.errors import DamagedRecord
 from journal.events import SealedPart
 from journal.record import Record
 from journal.tsid import ClockBeyondIds, TsidSource
-from projections import idempotency, proposals, sessions, tables
+from projections import idempotency, partitions, proposals, sessions, tables, vacuumed
 from projections.bound import BoundState
+from projections.columns import Columns
 from projections.proposals import ProposalRow
 from projections.rows import DamagedRow, MemoryRow, SessionRow
 from projections.state import State
@@ -46,6 +47,7 @@ class View:
         unseal: Callable[[SealedPart], bytes],
         zone: str,
         local_day: Callable[[int], int],
+        vacuum_threshold: float,
     ) -> None:
         self._whole = state
         self._record = record
@@ -56,6 +58,7 @@ class View:
         self.unseal = unseal
         self.zone = zone
         self.local_day = local_day
+        self.vacuum_threshold = vacuum_threshold
         self.next_seq = state.head.seq + 1
         self.numbers = Numbers(state)
         self._tsids = tsids
@@ -78,6 +81,12 @@ class View:
         if record is not None and record.tenant != self.tenant:
             raise DamagedRecord(seq, "tenant")
         return record
+
+    def header_rows(self, partition: int, first: int, until: int) -> Columns:
+        """Header rows of a partition with what this batch has changed. Raises DamagedRow, also where it isn't ours."""
+        if partitions.load(self.state, partition).tenant != self.tenant:
+            raise DamagedRow(tables.PARTITIONS)
+        return vacuumed.header_rows(self._whole, partition, first, until)
 
     def own_record(self, seq: int) -> Record | None:
         """Record `seq`, None when there is none or it is another tenant's: for whoever goes through numbers that may be

@@ -8,8 +8,10 @@ failed journal commit the outcome is unknown: the callers are told so and the pr
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -33,12 +35,12 @@ from daemon.wire.answer import error_object
 from daemon.wire.verbs import VERBS
 from journal.errors import StoreIO
 from journal.events import Keyed, OperatorCrossed, SealedPart
-from journal.record import Actor, Record
+from journal.record import Actor, Head, Record
 from journal.space import SpaceGuard
 from journal.store import Store
 from journal.tsid import TsidSource
 from journal.unsealing import open_sealed
-from projections.state import State
+from projections.state import Changes, State
 from projections.store import ProjectionStore
 from projections.workingset import WorkingSet
 
@@ -146,21 +148,29 @@ class Writer:
                 first.run()
                 continue
             jobs, ends = self._waiting.gather(first)
-            try:
-                jobs = self._with_room(jobs)
-                answers = self._batch(jobs)
-            except BaseException as error:
-                self._fail(error, jobs)
-                return
-            try:
-                self._answer(jobs, answers)
-                self._make_ready()
-            except BaseException as error:
-                self._fail(error, [])
-                return
+            batches = deque(_apart(jobs))
+            while batches:
+                if not self._do(batches.popleft(), batches):
+                    return
             if ends:
                 self._turn_away(None)
                 return
+
+    def _do(self, jobs: list[Job], behind: Iterable[list[Job]]) -> bool:
+        """Have one batch written and answered; False when nothing may be written any more, also not those `behind`."""
+        try:
+            jobs = self._with_room(jobs)
+            answers = self._batch(jobs)
+        except BaseException as error:
+            self._fail(error, [*jobs, *chain.from_iterable(behind)])
+            return False
+        try:
+            self._answer(jobs, answers)
+            self._make_ready()
+        except BaseException as error:
+            self._fail(error, list(chain.from_iterable(behind)))
+            return False
+        return True
 
     def _turn_away(self, first: Job | Between | None) -> None:
         """Nothing of what still waits was written."""
@@ -215,6 +225,10 @@ class Writer:
                 return [answer for answer in answers if answer is not None]
             changes = state.finish()
         began_s = perf_counter()
+        if any(job.write.to_purge is not None for job in jobs):
+            self._destroy(admission, changes, state)
+            self._counts.commit(len(jobs), len(admission.bodies), perf_counter() - began_s, 0.0)
+            return [answer for answer in answers if answer is not None]
         head = admission.commit()
         committed_s = perf_counter()
         self._names.take_over(admission.pending)
@@ -228,6 +242,17 @@ class Writer:
                 self._projections.distrust()
         self._counts.commit(len(jobs), len(admission.bodies), committed_s - began_s, perf_counter() - committed_s)
         return [answer for answer in answers if answer is not None]
+
+    def _destroy(self, admission: Admission, changes: Changes, state: State) -> None:
+        """The end of a purge. Nothing of it is answered before all of it is done: whatever fails, the process ends, and
+        the next opening finishes it before anything is served."""
+
+        def forget(head: Head) -> None:
+            self._projections.commit(changes, state.counters, head)
+            self._names.take_over(admission.pending)
+            self._names.folded(head.seq, changes)
+
+        admission.destroy(forget)
 
     def _admission(self, state: State, journal_txn: Any) -> Admission:
         log = self._store.log
@@ -246,6 +271,7 @@ class Writer:
         view = View(
             state, self._names, pending, self._tsids, self._moment.now_ms(),
             record, unseal, self._moment.zone_name, self._moment.local_day,
+            self._moment.vacuum_threshold,
         )  # fmt: skip
         return Admission(self._store, state, view, pending, content)
 
@@ -337,6 +363,21 @@ class Writer:
                 refs.append(None)
                 results.append({"index": index, "error": error_object(refused)})
         return results
+
+
+def _apart(jobs: list[Job]) -> Iterator[list[Job]]:
+    """The jobs in their order, each purge in a batch of its own."""
+    batch: list[Job] = []
+    for job in jobs:
+        if job.write.to_purge is None:
+            batch.append(job)
+            continue
+        if batch:
+            yield batch
+        yield [job]
+        batch = []
+    if batch:
+        yield batch
 
 
 def _caller_now(job: Job) -> Caller:

@@ -34,6 +34,7 @@ MAP_BYTES = 1 << 40
 SMALLEST_MAP_BYTES = 1 << 26
 GROW_AT = 0.8
 MAX_READERS = 512
+META_PAGES = 2
 
 if TYPE_CHECKING:
     Db: TypeAlias = lmdb._Database
@@ -169,6 +170,14 @@ class Environment:
     def used_bytes(self) -> int:
         """The bytes of the data file that are, or were, in use."""
         return (int(self._raw.info()["last_pgno"]) + 1) * self._page_bytes
+
+    def free_bytes(self) -> int:
+        """The bytes of the data file that are in use by nothing: what is written next goes there first. Pages that a
+        reader may still see are among them."""
+        with self.read() as txn:
+            stats = [self._raw.stat(), *(txn.stat(db) for db in self._dbs.values())]
+            pages = sum(each["branch_pages"] + each["leaf_pages"] + each["overflow_pages"] for each in stats)
+            return max(0, int(self._raw.info()["last_pgno"]) + 1 - META_PAGES - pages) * self._page_bytes
 
     def entries(self, txn: lmdb.Transaction, name: str) -> int:
         """How many keys the database has, in the snapshot of `txn`."""

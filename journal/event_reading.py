@@ -277,11 +277,13 @@ FIELDS: dict[type, Fields] = {
     },
     events.PartitionChanged: {
         "number": _plain, "old": _partition_state, "new": _partition_state, "rows": _plain, "dead": _plain,
+        "threshold": _plain,
     },
     events.Vacuumed: {
         "partition": _plain, "before_count": _plain, "after_count": _plain, "tombstones_removed": _plain,
         "bytes_reclaimed": _plain, "forced": _plain,
         "removed": _each(_named(owner_seq=_plain, part=_code(codes.Part))),
+        "first": _plain, "until": _plain, "to": _plain, "last": _plain, "own_bytes": _plain, "threshold": _plain,
     },
     # passes
     events.PassCommitted: {

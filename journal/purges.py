@@ -1,7 +1,8 @@
 """The purges file: what was purged, in a form that a restored backup can be purged with again.
 
 One line of JSON for each PURGE: its address (store, epoch, seq, chain), the memories (`[kind, id]`) and
-the parts (`[owner seq, part, slot, digest]`). Before it stand the CRC-32C of the JSON, 8 hex digits, and a
+the parts (`[owner seq, part, slot, digest]`); of one that keeps texts from coming again
+also the key and the fingerprints of these. Before it stand the CRC-32C of the JSON, 8 hex digits, and a
 blank. Lines are only ever added. Invariant: every PURGE record has a line, at the latest when the store is
 next opened; a line that was cut short by a crash is passed over, and the next one starts on its own.
 """
@@ -22,6 +23,7 @@ from journal.events import Purged
 from journal.layout import FILE_MODE, sync_directory, write_all
 from journal.record import MAX_EPOCH
 
+Hex = Annotated[str, Meta(pattern=r"^([0-9a-f]{2}){16,64}\Z")]
 Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
@@ -34,8 +36,9 @@ class DirectedPart(msgspec.Struct, frozen=True, array_like=True):
     digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
 
 
-class Directive(msgspec.Struct, frozen=True):
-    """One PURGE. `store` and `chain` are hex digits."""
+class Directive(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One PURGE. `store` and `chain` are hex digits, as are the key and the fingerprints of texts that it keeps from
+    coming again: only a purge that does has them."""
 
     store: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
     epoch: Annotated[int, Meta(ge=0, le=MAX_EPOCH)]
@@ -43,6 +46,8 @@ class Directive(msgspec.Struct, frozen=True):
     chain: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     memories: tuple[tuple[int, int], ...]
     parts: tuple[DirectedPart, ...]
+    fingerprint_key: Hex | None = None
+    fingerprints: tuple[Hex, ...] = ()
 
 
 class Purges(NamedTuple):
@@ -66,7 +71,9 @@ def directive(store_id: bytes, epoch: int, seq: int, chain: bytes, event: Purged
     """The directive of a PURGE record. Parts that an import found purged already are not here to be destroyed."""
     parts = tuple(DirectedPart(p.owner_seq, p.part, p.slot, p.digest.hex()) for p in event.parts if p.slot)
     memories = tuple((target.kind, target.id) for target in event.targets)
-    return Directive(store_id.hex(), epoch, seq, chain.hex(), memories, parts)
+    key = None if event.fingerprint_key is None else event.fingerprint_key.hex()
+    blocked = tuple(each.hex() for each in event.fingerprints)
+    return Directive(store_id.hex(), epoch, seq, chain.hex(), memories, parts, key, blocked)
 
 
 def merge_purges(path: Path, directives: Iterable[Directive]) -> None:

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from journal.codes import Part
 from journal.destroying import destroyed_parts
 from journal.events import (
@@ -141,7 +143,8 @@ def _purges(here: _Here, directive: Directive) -> tuple[list[Again], bool]:
     tenants = sorted(parts.keys() | targets.keys())
     place = (bytes.fromhex(directive.store), directive.epoch, directive.seq)
     made = [
-        Again(tenant, _purged(here, targets.get(tenant, []), tuple(parts.get(tenant, ())), place)) for tenant in tenants
+        Again(tenant, _blocking(_purged(here, targets.get(tenant, []), tuple(parts.get(tenant, ())), place), directive))
+        for tenant in tenants
     ]
     return made, known
 
@@ -161,6 +164,15 @@ def _purged(
         entities=tuple(event.number for event in owners if isinstance(event, EntityNamed)),
         directive=place,
     )
+
+
+def _blocking(event: Purged, directive: Directive) -> Purged:
+    """With the fingerprints of the texts that it keeps from coming again."""
+    if directive.fingerprint_key is None:
+        return event
+    blocked = tuple(bytes.fromhex(each) for each in directive.fingerprints)
+    key = bytes.fromhex(directive.fingerprint_key)
+    return msgspec.structs.replace(event, fingerprint_key=key, fingerprints=blocked)
 
 
 def _named(own: tuple[SealedPart, ...], destroyed: tuple[SealedPart, ...]) -> bool:

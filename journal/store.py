@@ -325,11 +325,22 @@ def _slots(destroying: Iterable[Destroying]) -> list[int]:
     return destroyed_slots(each.event for each in destroying)
 
 
-def purge_parts(store: Store, bodies: Sequence[bytes], sealed: Iterable[tuple[bytes, bytes]], state: MetaState) -> Head:
-    """Commit a batch with records that destroy keys, and do what they say, in order: records, the purges'
-    lines, slots, head file.
+def _nothing_more(head: Head) -> None:
+    return None
 
-    Raises StoreIO; after that the process is to end: the next opening finishes what is not done.
+
+def purge_parts(
+    store: Store,
+    bodies: Sequence[bytes],
+    sealed: Iterable[tuple[bytes, bytes]],
+    state: MetaState,
+    then: Callable[[Head], None] = _nothing_more,
+) -> Head:
+    """Commit a batch with records that destroy keys, and do what they say, in order: records, the purges'
+    lines, slots, what the caller has to do `then`, head file.
+
+    Raises StoreIO, and what `then` raises; after that the process is to end: the next opening finishes what is not
+    done.
     """
     first = store.log.head().seq + 1
     events = {seq: decode_body(seq, body).event for seq, body in enumerate(bodies, start=first)}
@@ -343,6 +354,7 @@ def purge_parts(store: Store, bodies: Sequence[bytes], sealed: Iterable[tuple[by
                 lines.append(directive(store.store_id, store.epoch, seq, chain, event))
     append_purges(store.dir.purges_file, lines)
     store.vault.shred(destroyed_slots(destroying.values()))
+    then(head)
     store.write_head()
     return head
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from journal import events
 from journal.codes import CohortAction, Mark
 from journal.record import Record
-from projections.memories import known, store_row, touch
+from projections.memories import known, settle, store_row, touch
 from projections.rows import NO_TIME
 from projections.state import State
 
@@ -43,9 +43,7 @@ def lifted(state: State, record: Record, event: events.CohortLifted) -> None:
         marks = row.marks & ~_SUPERSEDED
         store_row(state, tsid, row._replace(marks=marks, superseded_by=0, valid_to=valid_to))
     for _, tsid, promoted in event.settled:
-        row = known(state, tsid)
-        if promoted:
-            store_row(state, tsid, row._replace(marks=row.marks | _CONSOLIDATED))
+        settle(state, tsid, known(state, tsid), _CONSOLIDATED if promoted else 0)
         touch(state, tsid, record.seq)
 
 

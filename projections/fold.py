@@ -18,6 +18,7 @@ from projections import (
     edges,
     flags,
     happenings,
+    holding,
     idempotency,
     memories,
     names,
@@ -25,6 +26,7 @@ from projections import (
     passes,
     proposals,
     provenance,
+    purges,
     revisions,
     sessions,
     settling,
@@ -32,13 +34,14 @@ from projections import (
     tables,
     texts,
     usage,
+    vacuumed,
 )
 from projections.state import State
 
 Fold = Callable[[State, Record], None]
 
 ROOMS: dict[str, tuple[ModuleType, ...]] = {
-    "memories": (partitions, memories, standing, settling, cohort_marks),
+    "memories": (partitions, memories, standing, settling, cohort_marks, holding, vacuumed),
     "edges": (edges,),
     "idempotency": (idempotency,),
     "sessions": (sessions, passes),
@@ -47,7 +50,7 @@ ROOMS: dict[str, tuple[ModuleType, ...]] = {
     "texts": (texts,),
     "flags": (flags,),
     "proposals": (proposals,),
-    "chain": (happenings, revisions),
+    "chain": (happenings, revisions, purges),
     "cohorts": (cohorts,),
 }
 """By projection, in the order in which they fold an event: `FOLDS` of each says which."""

@@ -111,7 +111,7 @@ class Changed:
     not known."""
 
     def __init__(self, segments: Segments) -> None:
-        self._segments = list(segments)
+        self._segments: list[Segment | None] = list(segments)
         self.rows = 0
         self.unknown = 0
 
@@ -124,7 +124,8 @@ class Changed:
 
     @property
     def segments(self) -> Segments:
-        return tuple(self._segments)
+        """In row order. Only the last ones of a partition can go."""
+        return tuple([each for each in self._segments if each is not None])
 
     def at(self, place: int) -> Segment | None:
         return self._segments[place] if place < len(self._segments) else None
@@ -135,7 +136,7 @@ class Changed:
             if each is not None:
                 self.rows += sign * len(each.rows)
                 self.unknown += sign * (len(each.known) - int(np.count_nonzero(each.known)))
-        self._segments[place : place + 1] = [] if segment is None else [segment]
+        self._segments[place : place + 1] = [segment]
 
 
 _EMPTY = View(0, {}, 0, 0)
@@ -298,6 +299,8 @@ def _made(view: View, pages: Pages, blooms: Mapping[int, int]) -> dict[int, Chan
         old = change.at(place)
         content = _assembled(old, partition, place, changes[partition, place])
         change.put(place, _segment(content, old, left) if content else None)
+    for partition in {partition for partition, _ in changes}:
+        _carry(view.segments(partition), made[partition])
     if left:
         _retag(view, made, left)
     return made
@@ -332,9 +335,36 @@ def _segment(content: bytes, old: Segment | None, left: dict[int, int]) -> Segme
             if bloom is not None:
                 blooms[place], known[place] = bloom, True
     purged = found["flags"] & FLAG_PURGED != 0
+    purged |= tsids == 0  # blank: a vacuum is under way
     if purged.any():
         blooms[purged], known[purged] = NONE, True
     return Segment(found, blooms, known)
+
+
+def _carry(before: Segments, change: Changed) -> None:
+    """Rows that a vacuum has moved keep the Blooms that they had in their old place."""
+    lacking = [
+        (place, segment)
+        for place, segment in enumerate(change.segments)
+        if place < len(before) and segment is not before[place] and not segment.known.all()
+    ]
+    if not any((segment.rows["tsid"][: len(at.rows)] != at.rows["tsid"][: len(segment.rows)]).any()
+               for segment, at in ((segment, before[place]) for place, segment in lacking)):  # fmt: skip
+        return
+    tsids = np.concatenate([each.rows["tsid"] for each in before])
+    order = np.argsort(tsids, kind="stable")
+    tsids = tsids[order]
+    blooms = np.concatenate([each.blooms for each in before])[order]
+    known = np.concatenate([each.known for each in before])[order]
+    for place, segment in lacking:
+        missing = np.flatnonzero(~segment.known)
+        wanted = segment.rows["tsid"][missing]
+        at = np.minimum(np.searchsorted(tsids, wanted), len(tsids) - 1)
+        there = (tsids[at] == wanted) & known[at]
+        carried, seen = segment.blooms.copy(), segment.known.copy()
+        carried[missing[there]] = blooms[at[there]]
+        seen[missing[there]] = True
+        change.put(place, Segment(segment.rows, carried, seen))
 
 
 def _retag(view: View, made: dict[int, Changed], left: dict[int, int]) -> None:

@@ -10,14 +10,15 @@ from collections.abc import Callable
 from crc32c import crc32c
 
 from journal import events
-from journal.codes import ExternalUse, Mark
+from journal.codes import ExternalUse, Kind, Mark
 from journal.record import Record
-from projections import rows, tables
-from projections.partitions import row_appended, rows_died
-from projections.rows import HEADER_BYTES, NO_TIME, ROWS_PER_PAGE, MemoryRow
+from projections import removed, rows, tables
+from projections.partitions import own_bytes, purged_late, row_appended, row_returned, rows_died, turn_settled
+from projections.rows import HEADER_BYTES, NO_ROW, NO_TIME, ROWS_PER_PAGE, SETTLED, MemoryRow
 from projections.state import KEY64_64, State
 
 _NO_ENCODING = (0, 0, 0)
+_RAW = int(Kind.RAW)
 _DERIVED_FROM = int(ExternalUse.DERIVED_FROM)
 
 
@@ -28,7 +29,8 @@ def created(state: State, record: Record, event: events.MemoryCreated) -> None:
         marks |= 1 << Mark.PROTECTED
     if event.pinned:
         marks |= 1 << Mark.PINNED
-    offset = row_appended(state, event.partition)
+    waits = event.kind == _RAW and event.turn > 0
+    offset = row_appended(state, event.partition, waits, own_bytes(record, event.parts))
     valid_to = event.valid_to
     row = (
         record.seq, record.seq, 0, NO_TIME if valid_to is None else valid_to, NO_TIME,
@@ -78,13 +80,34 @@ def touch(state: State, tsid: int, seq: int) -> None:
 def store_row(state: State, tsid: int, row: MemoryRow) -> None:
     """Keep a changed memory row and bring its header row in line."""
     state.put_memory(tsid, row)
+    if row.offset == NO_ROW:
+        taken = removed.get(state, row.partition, tsid)
+        removed.put(state, row.partition, tsid, taken._replace(header=_in_line(taken.header, row)))
+        return
     page = state.row_page(row.partition, row.offset // ROWS_PER_PAGE)
     at = row.offset % ROWS_PER_PAGE * HEADER_BYTES
-    header = list(rows.unpack_header(bytes(page[at : at + HEADER_BYTES])))
+    page[at : at + HEADER_BYTES] = _in_line(bytes(page[at : at + HEADER_BYTES]), row)
+
+
+def _in_line(content: bytes, row: MemoryRow) -> bytes:
+    """A header row that says what the memory row says."""
+    header = list(rows.unpack_header(content))
     header[1] = rows.header_flags(row.marks)
     header[6] = rows.header_marks(row.marks)
     header[10:13] = [row.importance, row.strength, row.confidence]
-    page[at : at + HEADER_BYTES] = rows.pack_header(*header)
+    return rows.pack_header(*header)
+
+
+def waits(row: MemoryRow) -> bool:
+    """Whether it is a turn that no pass has settled."""
+    return row.kind == _RAW and row.turn > 0 and not row.traits & SETTLED
+
+
+def settle(state: State, tsid: int, row: MemoryRow, mark: int = 0) -> None:
+    """A pass has settled a turn; `mark`: the bit that it gets with it. Nothing else of the row changes."""
+    if waits(row) and not row.dead:
+        turn_settled(state, row.partition, 1)
+    store_row(state, tsid, row._replace(marks=row.marks | mark, traits=row.traits | SETTLED))
 
 
 def known(state: State, tsid: int) -> MemoryRow:
@@ -114,7 +137,7 @@ def forgotten(state: State, record: Record, event: events.Forgotten) -> None:
     )
     touch(state, tsid, record.seq)
     if not was_dead:
-        rows_died(state, row.partition, 1)
+        rows_died(state, row.partition, 1, waits(row))
     flag(state, event.flagged, 1, record.seq)
 
 
@@ -124,11 +147,23 @@ def recovered(state: State, record: Record, event: events.Recovered) -> None:
     marks = row.marks & ~(1 << event.mark)
     changed = row._replace(marks=marks, strength=event.new_strength)
     if not changed.dead:
-        changed = changed._replace(dead_at=NO_TIME)
-        rows_died(state, row.partition, -1)
+        changed = changed._replace(dead_at=NO_TIME, offset=_lives_again(state, tsid, row))
     store_row(state, tsid, changed)
     touch(state, tsid, record.seq)
     flag(state, event.cleared, -1, record.seq)
+
+
+def _lives_again(state: State, tsid: int, row: MemoryRow) -> int:
+    """The offset of its row, which is written anew when a vacuum took it."""
+    if row.offset != NO_ROW:
+        rows_died(state, row.partition, -1, waits(row))
+        return row.offset
+    taken = removed.get(state, row.partition, tsid)
+    removed.delete(state, row.partition, tsid)
+    offset = row_returned(state, row.partition, waits(row))
+    page = state.row_page(row.partition, offset // ROWS_PER_PAGE)
+    page += taken.header
+    return offset
 
 
 def purged(state: State, record: Record, event: events.Purged) -> None:
@@ -137,10 +172,20 @@ def purged(state: State, record: Record, event: events.Purged) -> None:
         if row is None:
             continue
         if not row.dead:
-            rows_died(state, row.partition, 1)
+            rows_died(state, row.partition, 1, waits(row))
         marks = row.marks | 1 << Mark.PURGED
         store_row(state, target.id, row._replace(marks=marks, dead_at=record.at_ms))
+        if row.offset == NO_ROW:
+            _note_late(state, target.id, row)
         touch(state, target.id, record.seq)
+
+
+def _note_late(state: State, tsid: int, row: MemoryRow) -> None:
+    """Its ciphertexts are collected by the next vacuum, though its row has gone."""
+    taken = removed.get(state, row.partition, tsid)
+    if not taken.late:
+        removed.put(state, row.partition, tsid, taken._replace(late=True))
+        purged_late(state, row.partition)
 
 
 FOLDS: dict[type, Callable[..., None]] = {

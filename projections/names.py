@@ -2,11 +2,12 @@
 
 `tenants` number → msgpack `TenantRow`, `producers` number → msgpack `ProducerRow`, `entities` number →
 msgpack `EntityRow`, each with a CRC-32C. The name of an entity is sealed in the record `owner_seq`.
+`naming` (entity u32, TSID u64) → CRC-32C: the memories that name an entity. When the last is purged, its name goes too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -14,7 +15,7 @@ from journal import events
 from journal.codes import TenantState
 from journal.record import Record
 from projections import rows, tables
-from projections.state import KEY32, State
+from projections.state import KEY32, KEY32_64, State
 
 
 class TenantRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -74,6 +75,25 @@ def entity_named(state: State, record: Record, event: events.EntityNamed) -> Non
     state.counters.entity = max(state.counters.entity, event.number)
 
 
+def memory_created(state: State, record: Record, event: events.MemoryCreated) -> None:
+    for entity in event.entities:
+        key = KEY32_64.pack(entity, event.id)
+        state.put(tables.NAMING, key, rows.seal_row(key, b""))
+
+
+def memories_naming(state: State, entity: int) -> Iterator[int]:
+    """The memories that name an entity, purged or not, by id. Raises DamagedRow."""
+    for key, _ in state.entries(tables.NAMING, KEY32.pack(entity)):
+        yield KEY32_64.unpack(key)[1]
+
+
+def entity_of(state: State, number: int) -> EntityRow | None:
+    """The entity of that number. Raises DamagedRow."""
+    key = KEY32.pack(number)
+    value = state.get(tables.ENTITIES, key)
+    return None if value is None else unpack_entity(key, value)
+
+
 def unpack_tenant(key: bytes, value: bytes) -> TenantRow:
     """The tenant row in `value`. Raises DamagedRow."""
     return _TENANT(rows.open_row(tables.TENANTS, key, value))
@@ -101,4 +121,5 @@ FOLDS: dict[type, Callable[..., None]] = {
     events.TenantChanged: tenant_changed,
     events.ProducerNamed: producer_named,
     events.EntityNamed: entity_named,
+    events.MemoryCreated: memory_created,
 }

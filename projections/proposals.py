@@ -128,6 +128,11 @@ def _any_names(state: State, tsid: int, status: ProposalStatus, among: list[int]
     return any(state.get(tables.PROPOSALS_OF, key) is not None for key in keys)
 
 
+def naming_in_any_status(state: State, tsid: int) -> list[int]:
+    """The proposals which name a memory. Raises DamagedRow."""
+    return [OF_KEY.unpack(key)[2] for key, _ in state.entries(tables.PROPOSALS_OF, KEY64.pack(tsid))]
+
+
 def newest_naming(cursor: lmdb.Cursor, tsid: int, status: ProposalStatus) -> Iterator[int]:
     """The proposals of that status which name a memory, newest first, by a cursor of `proposals_of`.
     Raises DamagedRow."""

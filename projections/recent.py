@@ -7,7 +7,7 @@ Invariant: the newest `limit` / 2 entries are there, and never more than `limit`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -30,6 +30,17 @@ class Recent(Generic[K, V]):
         if len(self._newer) >= self._half and key not in self._newer:
             self._older, self._newer = self._newer, {}
         self._newer[key] = value
+
+    def drop(self, key: K) -> None:
+        """Forget this one, if it is there."""
+        self._newer.pop(key, None)
+        self._older.pop(key, None)
+
+    def drop_where(self, is_gone: Callable[[V], bool]) -> None:
+        """Forget all whose value is gone."""
+        for entries in (self._newer, self._older):
+            for key in [key for key, value in entries.items() if is_gone(value)]:
+                del entries[key]
 
     def __len__(self) -> int:
         return len(self._newer) + sum(key not in self._newer for key in self._older)

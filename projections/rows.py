@@ -20,7 +20,7 @@ Memory row (`memories`, key: TSID u64 big-endian), little-endian, 132 bytes:
 | 80 | u32 | tenant |
 | 84 | u32 | slot (the memory's store-wide ordinal) |
 | 88 | u32 | partition |
-| 92 | u32 | row offset in the partition |
+| 92 | u32 | row offset in the partition, 2^32 − 1: a vacuum took its row away |
 | 96 | u32 | session number |
 | 100 | u32 | turn |
 | 104 | u32 | producer |
@@ -32,7 +32,7 @@ Memory row (`memories`, key: TSID u64 big-endian), little-endian, 132 bytes:
 | 123 | u8 | subtype |
 | 124 | u8 | origin |
 | 125 | u8 | role |
-| 126 | u16 | traits from birth: 1 derived from outside the store too, 2 reserved (settled by a pass), 4 self-scoped |
+| 126 | u16 | traits: 1 derived from outside the store too, 2 settled by a pass (also as noise), 4 self-scoped |
 | 128 | u32 | CRC-32C |
 
 Session row (`sessions`, key: number u32 big-endian), 64 bytes: id u64, opened_at i64, last_at i64,
@@ -63,11 +63,16 @@ HEADER_BYTES = 64
 CRC_BYTES = 4
 assert _MEMORY.size == _GLANCE.size == 128 and _HEADER.size == HEADER_BYTES
 
+NO_ROW = 0xFFFFFFFF
+"""The offset of a dead memory whose header row a vacuum took away: it lies in `removed_rows`."""
+
 ROWS_PER_PAGE = 63
 """63 rows of 64 bytes and a CRC fit one overflow page of LMDB; 64 would need two."""
 
 FROM_OUTSIDE = 0x0001
 """A trait: what it was derived from lies outside the store too. What that is stands in its record."""
+SETTLED = 0x0002
+"""A trait: a pass settled this turn, as a source of a note or as noise."""
 SELF_SCOPED = 0x0004
 """A trait: a belief of the agent about itself. It decays as a value does."""
 
@@ -175,6 +180,20 @@ def pack_memory(key: bytes, row: tuple[object, ...]) -> bytes:
 def unpack_memory(key: bytes, value: bytes) -> MemoryRow:
     """The memory row in `value`. Raises DamagedRow."""
     return MemoryRow._make(_MEMORY.unpack(open_row("memories", key, value)))
+
+
+pack_place = struct.Struct("<II").pack
+"""Partition and offset, as they stand in a memory row."""
+_PLACE = slice(88, 96)
+
+
+def moved(key: bytes, value: bytes, old: bytes, new: bytes) -> bytes:
+    """The value of a memory row whose header row lies at the place `new` now, and lay at `old`. Nothing else of it is
+    taken apart. Raises DamagedRow, also when it says that it lay elsewhere."""
+    if len(value) != MEMORY_BYTES or crc32c(key + value) != _HOLDS or value[_PLACE] != old:
+        raise DamagedRow("memories")
+    payload = value[:88] + new + value[96:-CRC_BYTES]
+    return payload + _U32.pack(crc32c(key + payload))
 
 
 class Glance(NamedTuple):

@@ -63,6 +63,7 @@ class State:
         self.changes: Changes = defaultdict(dict)  # a question changes nothing: made when one is looked at
         self.memories = self.changes[tables.MEMORIES]
         self.pages: dict[tuple[int, int], bytearray] = {}
+        self.unsteady: set[int] = set()  # partitions whose rows died, whose turns were settled, whose state changed
         self._deferred: dict[tuple[str, bytes], tuple[Any, Pack]] = {}
         self.noted: set[tuple[int, int, int, int]] = set()  # what `blocks` has said in this batch already
         self._sessions: dict[int, rows.SessionRow] = {}
@@ -118,6 +119,15 @@ class State:
                 return None
         return rows.unpack_memory(key, value)
 
+    def memory_values(self, keys: list[bytes]) -> list[bytes | None]:
+        """The stored values of many memory rows, unchecked."""
+        many = getattr(self._snapshot, "many", None)
+        if many is None:
+            return [self.get(tables.MEMORIES, key) for key in keys]
+        found = many(tables.MEMORIES, keys)
+        found.update({key: value for key in keys if (value := self.memories.get(key)) is not None})
+        return [found.get(key) for key in keys]
+
     def put_memory(self, tsid: int, row: rows.MemoryRow) -> None:
         key = KEY64.pack(tsid)
         self.memories[key] = rows.pack_memory(key, row)
@@ -159,7 +169,7 @@ class State:
         pages = self.changes[tables.ROWS]
         for (partition, page), content in self.pages.items():
             key = KEY32_32.pack(partition, page)
-            pages[key] = rows.seal_row(key, bytes(content))
+            pages[key] = rows.seal_row(key, bytes(content)) if content else None
         return self.changes
 
 

@@ -60,6 +60,14 @@ class TxnSnapshot:
         except lmdb.Error as error:
             raise rows.DamagedRow(database) from error
 
+    def many(self, database: str, keys: list[bytes]) -> dict[bytes, bytes]:
+        """The values of those of the keys that are there, with one look into LMDB."""
+        try:
+            with self._txn.cursor(db=self._db(database)) as cursor:
+                return dict(cast("list[tuple[bytes, bytes]]", cursor.getmulti(keys)))
+        except lmdb.Error as error:
+            raise rows.DamagedRow(database) from error
+
     def prefix(self, database: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         try:
             with self._txn.cursor(db=self._db(database)) as cursor:

@@ -164,6 +164,14 @@ def _second_memory(key: bytes, value: bytes) -> Iterator[End]:
     yield By.MEMORY, int(KEY64_64.unpack(key)[1])
 
 
+def _second_record(key: bytes, value: bytes) -> Iterator[End]:
+    yield By.RECORD, int(KEY32_64.unpack(key)[1])
+
+
+def _tenants_memory(key: bytes, value: bytes) -> Iterator[End]:
+    yield By.MEMORY, int(KEY32_64.unpack(key)[1])
+
+
 _BY_MEMORY = Owner(By.MEMORY)
 _BY_SESSION = Owner(By.SESSION)
 _BY_TENANT = Owner(By.TENANT)
@@ -172,6 +180,7 @@ OWNERS: dict[str, Owner] = {
     tables.PARTITIONS: Owner(By.SAID),
     tables.MEMORIES: Owner(By.SAID, ends=_memory_row),
     tables.ROWS: Owner(By.PARTITION),
+    tables.REMOVED_ROWS: Owner(By.PARTITION, ends=_session_memory),
     tables.TOUCHES: Owner(By.MEMORY, ends=_happening),
     tables.EDGES_OUT: Owner(By.MEMORY, ends=_edges_out),
     tables.EDGES_IN: Owner(By.MEMORY, ends=_edges_in),
@@ -207,6 +216,12 @@ OWNERS: dict[str, Owner] = {
     tables.COHORTS_BY: Owner(By.TENANT, ends=_cohort_by),
     tables.COHORT_MEMBERS: Owner(By.COHORT, ends=_second_memory),
     tables.IN_COHORTS: Owner(By.MEMORY, ends=_second_cohort),
+    tables.QUOTES: Owner(By.MEMORY, ends=_second_memory),
+    tables.NAMING: Owner(By.MEMORY, at=4),
+    tables.KEYED_MEMORIES: Owner(By.MEMORY, ends=_happening),
+    tables.KEYED_SESSIONS: Owner(By.SESSION, ends=_second_record),
+    tables.HELD: Owner(By.TENANT, ends=_tenants_memory),
+    tables.PURGES: Owner(By.TENANT, ends=_second_record),
     tables.USAGE: _BY_TENANT,
     tables.BLOCKS: Owner(
         By.STORE,

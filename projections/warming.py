@@ -17,7 +17,7 @@ from journal.verify import Finding
 from projections import names, partitions, rows, tables
 from projections.livesessions import LEASE_MS
 from projections.store import ProjectionStore, TxnSnapshot
-from projections.workingset import NO_DEFAULTS, SessionDefaults, WorkingSet, entity_hash, session_hash
+from projections.workingset import NO_DEFAULTS, Blocked, SessionDefaults, WorkingSet, entity_hash, session_hash
 
 STEP_NAMES = 64
 Step = Callable[[], None]
@@ -34,6 +34,7 @@ def warm(known: WorkingSet, store: Store, projections: ProjectionStore, now_ms: 
         _tenants(known, snapshot)
         _producers(known, snapshot)
         _partitions(known, snapshot)
+        _blocked(known, store)
         _Sealed(known, store, snapshot, now_ms).load(step)
 
 
@@ -58,6 +59,18 @@ def _partitions(known: WorkingSet, snapshot: TxnSnapshot) -> None:
         known.partitions[row.tenant] = (*known.partitions.get(row.tenant, ()), int.from_bytes(key, "big"))
         if row.state == PartitionState.ACTIVE:
             known.open_partitions[row.tenant, row.tier] = (int.from_bytes(key, "big"), row.day)
+
+
+def _blocked(known: WorkingSet, store: Store) -> None:
+    """The texts that purges keep from coming again. Raises DamagedRecord."""
+    seqs = store.log.destroying_seqs()
+    with store.env.read() as txn:
+        for seq in seqs:
+            record = store.log.get(txn, seq)
+            event = None if record is None else record.event
+            if record is not None and isinstance(event, events.Purged) and event.fingerprint_key is not None:
+                blocked = Blocked(event.fingerprint_key, frozenset(event.fingerprints))
+                known.blocked.setdefault(record.tenant, {})[seq] = blocked
 
 
 class _Sealed:

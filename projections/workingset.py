@@ -43,6 +43,36 @@ MAX_TEXTS = 65_536
 """How many fingerprints of texts are kept, so that memory is bounded: a miss costs space only."""
 
 
+class Gone(NamedTuple):
+    """What a purge takes out: texts by fingerprint, sessions and entities by number. `slots` are those of texts whose
+    fingerprint is not known, because they could not be read."""
+
+    texts: tuple[TextKey, ...] = ()
+    sessions: frozenset[int] = frozenset()
+    entities: frozenset[int] = frozenset()
+    slots: frozenset[int] = frozenset()
+
+    def and_also(self, other: Gone | None) -> Gone:
+        if other is None:
+            return self
+        return Gone(
+            self.texts + other.texts, self.sessions | other.sessions, self.entities | other.entities,
+            self.slots | other.slots,
+        )  # fmt: skip
+
+
+class Blocked(NamedTuple):
+    """The texts that one PURGE keeps from coming again: keyed fingerprints, and their key."""
+
+    key: bytes
+    fingerprints: frozenset[bytes]
+
+
+def fingerprint(key: bytes, text: bytes) -> bytes:
+    """What a text is refused by, under the key of one PURGE."""
+    return keyed_hash(key, b"reingest", text)
+
+
 def session_hash(hash_key: bytes, tenant: str, agent: str, key: bytes) -> bytes:
     """What a session is found by: its natural key, hashed."""
     return keyed_hash(hash_key, b"session", tenant.encode(), agent.encode(), key)
@@ -82,11 +112,20 @@ class WorkingSet:
         self.texts: Recent[TextKey, SealedPart] = Recent(MAX_TEXTS)
         self.partitions: dict[int, tuple[int, ...]] = {}  # of a tenant, all of them
         self.open_partitions: dict[tuple[int, int], tuple[int, int | None]] = {}
+        self.blocked: dict[int, dict[int, Blocked]] = {}  # of a tenant, by PURGE record
+        self.gone: Gone | None = None  # of a batch only
         self._kept: deque[WorkingSet] | None = None
 
     def publish(self, pending: WorkingSet) -> None:
-        """Take over what a committed batch has learned."""
+        """Take over what a committed batch has learned, and let go of what it purged."""
+        for tenant, blocked in pending.blocked.items():
+            self.blocked.setdefault(tenant, {}).update(blocked)
+        if pending.gone is not None:
+            self._let_go(pending.gone)
+            self.gone = pending.gone.and_also(self.gone)
         for name, added in vars(pending).items():
+            if name in ("blocked", "gone"):
+                continue
             if isinstance(added, LiveSessions):
                 self.live.absorb(added)
             elif isinstance(added, Recent):
@@ -94,6 +133,22 @@ class WorkingSet:
                     self.texts[key] = value
             elif added:
                 getattr(self, name).update(added)
+
+    def _let_go(self, gone: Gone) -> None:
+        for key in gone.texts:
+            self.texts.drop(key)
+        if gone.slots:
+            self.texts.drop_where(lambda part: part.slot in gone.slots)
+        if gone.sessions:
+            self.sessions = {key: number for key, number in self.sessions.items() if number not in gone.sessions}
+            for number in gone.sessions:
+                self.session_defaults.pop(number, None)
+        if gone.entities:
+            self.entities = {key: number for key, number in self.entities.items() if number not in gone.entities}
+
+    def is_blocked(self, tenant: int, text: bytes) -> bool:
+        """Whether a purge keeps this text from coming again."""
+        return any(fingerprint(each.key, text) in each.fingerprints for each in self.blocked.get(tenant, {}).values())
 
     def folded(self, seq: int, changes: Changes) -> None:
         """A batch that ends with record `seq` stands in the projections: the columns follow."""
@@ -104,6 +159,7 @@ class WorkingSet:
     def take_over(self, pending: WorkingSet) -> None:
         """`publish` for the lowest level, after the journal commit."""
         self.publish(pending)
+        self.gone = None
         self.live.settle()
         kept = self._kept  # looked at once: it may be taken away just now
         if kept is not None:

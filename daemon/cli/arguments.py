@@ -23,7 +23,8 @@ VERBS = {
     "history": "id", "records": "", "subscribe": "", "cancel": "request", "rebuild": "", "backup": "dir",
     "metrics": "", "explain": "id", "session_provenance": "session",
     "propose": "proposal_kind memory", "decide": "proposal", "proposals": "", "cohort": "action", "cohorts": "",
-    "lift": "cohort",
+    "lift": "cohort", "purge": "ids*", "purges": "", "hold": "", "holds": "", "partitions": "", "vacuum": "",
+    "residue": "pattern",
 }  # fmt: skip
 COMMON = "correlation progress! idempotency_key tenants+"
 MEMORY = (
@@ -39,7 +40,10 @@ OPTIONS = {
     "reaffirm": "evidence+ amount# note session", "mark": "on! note session",
     "revise": "disposition text origin fields@ session producer@",
     "propose": "other edge fact@ action note", "decide": "accept!", "proposals": "status proposal_kind limit# cursor",
+    "purge": SELECTION + " cascade block_reingest! reason dry_run! token", "purges": "receipt limit# cursor",
+    "hold": SELECTION + " on! note", "holds": "limit# cursor",
     "cohort": SELECTION + " with@ downstream! token", "cohorts": "limit# cursor",
+    "partitions": "tier limit# cursor", "vacuum": "partition tier force! dry_run!",
     "session_open": "project subject producer@ at", "session_close": "at",
     "sessions": "agent open! limit# cursor", "session": "include+ limit# cursor",
     "trace": "direction depth#", "review": "what+ threshold# limit# cursor", "lifecycle": "state enforce!",
@@ -48,7 +52,7 @@ OPTIONS = {
     "subscribe": "after@ level types+ store_wide!", "rebuild": "what", "backup": "parts+",
     "session_provenance": "include_clients!",
 }  # fmt: skip
-SELECTING = frozenset({"list", "cohort"})
+SELECTING = frozenset({"list", "cohort", "hold", "purge"})
 """Commands whose options are the fields of a selection."""
 MARKS = "+#%@!"
 MAY_STAND_LAST = {"revise": "text"}
@@ -60,7 +64,7 @@ KINDS = (
     "raw", "episode", "note", "belief", "value", "goal", "relationship", "drive", "procedure", "session", "proposal",
 )  # fmt: skip
 FILES = {"remember": "text", "remember_many": "items", "get": "ids"}
-LATER = "purge purges hold holds vacuum residue partitions recall briefing soul reflect reports"
+LATER = "recall briefing soul reflect reports"
 """Commands that other versions have."""
 NO_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 """What makes a path a wrong word. Other faults of a file are faults of input and output."""
@@ -177,11 +181,32 @@ def parameters(verb: str, words: list[str]) -> dict[str, Any]:
     if verb == "audit" and isinstance(params.get("against"), dict):
         params["against"] = [params["against"]]
     selected = {name.rstrip(MARKS) for name in SELECTION.split()}
-    if verb in SELECTING and (sel := {name: params.pop(name) for name in selected & params.keys()}):
+    if verb == "purge":
+        _by_ids_or_selection(params, selected)
+    elif verb in SELECTING and (sel := {name: params.pop(name) for name in selected & params.keys()}):
         params["sel"] = sel
-    if verb == "cohort" and "sel" not in params:
-        raise Usage("cohort needs options that select memories; see noctuary cohort --help")
+    if verb in ("cohort", "hold") and "sel" not in params:
+        raise Usage(f"{verb} needs options that select memories; see noctuary {verb} --help")
+    if verb == "purges" and "receipt" in params:
+        params["receipt"] = _address(params["receipt"])
     return params
+
+
+def _by_ids_or_selection(params: dict[str, Any], fields: set[str]) -> None:
+    """References alone name what goes; with other options of a selection they are one of its fields."""
+    selecting = fields & params.keys()
+    if not selecting:
+        raise Usage("purge needs an id, or options that select memories; see noctuary purge --help")
+    if selecting != {"ids"}:
+        params["sel"] = {name: params.pop(name) for name in selecting}
+
+
+def _address(given: str) -> dict[str, int]:
+    """EPOCH/SEQ."""
+    epoch, slash, seq = given.partition("/")
+    if not slash or not epoch.isdecimal() or not seq.isdecimal():
+        raise Usage("--receipt is EPOCH/SEQ, as purge and purges tell it")
+    return {"epoch": int(epoch), "seq": int(seq)}
 
 
 def _option(verb: str, item: str, marks: dict[str, str], source: Words, params: dict[str, Any]) -> None:
@@ -269,6 +294,8 @@ def _positional(verb: str, places: list[str], params: dict[str, Any]) -> None:
         params[last] = text_of("-") if params[last] == "-" else params[last]
     if names == ["ids*"]:
         if "ids" in params and not places:
+            return
+        if not places and verb != "get":
             return
         if not places:
             raise Usage("get needs an id")

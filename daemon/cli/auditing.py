@@ -49,8 +49,8 @@ def run(given: dict[str, Any], words: list[str]) -> dict[str, Any]:
     return asked(given, params, state, store_at(state)) if told is None else told
 
 
-def checked(params: dict[str, Any]) -> Any:
-    """The parameters as the daemon would take them. Raises noctuary.InvalidInput."""
+def checked(params: dict[str, Any], kind: Any = None) -> Any:
+    """The parameters as the daemon would take them, of `kind` (AuditParams). Raises noctuary.InvalidInput."""
     import msgspec
 
     from daemon.refusal import Refused
@@ -58,12 +58,13 @@ def checked(params: dict[str, Any]) -> Any:
     from daemon.wire.exchange_params import AuditParams
     from daemon.wire.request import explain
 
+    kind = AuditParams if kind is None else kind
     try:
-        typed = msgspec.convert(params, AuditParams)
+        typed = msgspec.convert(params, kind)
         check_params(typed)
         return typed
     except msgspec.ValidationError as error:
-        refused = explain(str(error), AuditParams)
+        refused = explain(str(error), kind)
     except Refused as error:
         refused = error
     raise noctuary.InvalidInput(refused.message, refused.reason.code, {"reason": refused.reason.wire, **refused.data})

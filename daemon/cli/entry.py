@@ -28,7 +28,7 @@ META: dict[str, tuple[str, dict[str, Any]]] = {
 HELP = ("--help", "-h")
 _SIGNALLED = 128
 """As a shell says of a command that a signal ended: this and its number."""
-LONG = frozenset(["audit", "backup", "rebuild", "records"])
+LONG = frozenset(["audit", "backup", "purge", "hold", "rebuild", "records", "residue"])
 """Verbs that may take longer than a client waits otherwise."""
 TELL_HOW_FAR = LONG | {"list"}
 
@@ -194,6 +194,12 @@ def audit(given: dict[str, Any], words: list[str]) -> int:
     return show(given, told, auditing.code_of(told), "audit")
 
 
+def residue(given: dict[str, Any], words: list[str]) -> int:
+    from daemon.cli import searching
+
+    return show(given, searching.run(given, words), exits.OK, "residue")
+
+
 def rebuild(given: dict[str, Any], words: list[str]) -> int:
     from daemon.cli import rebuilding
 
@@ -252,6 +258,13 @@ def region(given: dict[str, Any], words: list[str]) -> int:
     return of_region.run(given, words)
 
 
+def purges(given: dict[str, Any], words: list[str]) -> int:
+    """`purges`; with `--html` a receipt becomes a page."""
+    from daemon.cli import receipts
+
+    return receipts.run(given, words)
+
+
 def call(given: dict[str, Any], words: list[str]) -> int:
     return asked(given, *called(words), plain=True)
 
@@ -270,6 +283,8 @@ COMMANDS: dict[str, Callable[[dict[str, Any], list[str]], int]] = {
     "region": region,
     "subscribe": subscribe,
     "trace": trace,
+    "purges": purges,
+    "residue": residue,
     "call": call,
 }
 """What is routed here: the global options `{json, socket, tenant}` and the words behind the name → the exit code.
@@ -320,6 +335,7 @@ def code_of(verb: str, result: dict[str, Any]) -> int:
     judged: dict[str, Callable[[], int]] = {
         "audit": lambda: exits.DAMAGED if result.get("findings") else exits.OK,
         "forget": lambda: exits.OK if result.get("found", True) else exits.NOT_FOUND,
+        "purge": lambda: exits.OK if all(row["found"] for row in result.get("results") or ()) else exits.NOT_FOUND,
         "get": lambda: exits.NOT_FOUND if result.get("not_found") else exits.OK,
         "remember_many": lambda: (
             exits.REFUSED if any("error" in row for row in result.get("results") or ()) else exits.OK

@@ -55,6 +55,24 @@ VERB_WORDS: dict[str, str] = {
     ),
     "cohorts": "Gives the cohorts there are, newest first, page by page.",
     "lift": "Undoes what a cohort did.",
+    "purge": (
+        "Destroys the keys of all that was sealed for memories: by ids at once, by a selection in two steps, of which "
+        "the first only tells. It can't be undone."
+    ),
+    "purges": "Gives the receipts of what was purged, newest first, page by page; or one of them in full.",
+    "hold": (
+        "Puts a hold on what a selection finds, or takes it off. What is held can't be purged; it can be forgotten."
+    ),
+    "holds": "Gives what is held, by id, page by page.",
+    "partitions": "Gives the partitions there are with their states, by number, page by page.",
+    "vacuum": (
+        "Compacts partitions: dead rows leave, and the ciphertexts of what was purged. Writes go on meanwhile. Below "
+        "the threshold it only counts."
+    ),
+    "residue": (
+        "Looks for a text in every file of the state directory, free pages too, and in every ciphertext that a key "
+        "still opens. Keeps no trace of what was looked for."
+    ),
 }
 OPTION_WORDS: dict[str, dict[str, str]] = {
     "hello": {
@@ -321,5 +339,68 @@ OPTION_WORDS: dict[str, dict[str, str]] = {
     },
     "lift": {
         "cohort": "the cohort's reference",
+    },
+    "purge": {
+        "ids": "references of memories, which are purged at once",
+        "session": "the session's reference",
+        "subject": "whom or what it is about",
+        "entity": "the name of an entity",
+        "text": "a part of the text, case folded",
+        "producer": "who or what made the content",
+        "origins": "any of these",
+        "kinds": "any of these",
+        "status": "any of these; default active, in cohort on both sides every status but purged",
+        "tags": "all of these",
+        "project": "the project",
+        "since": "written at or after",
+        "until": "written before",
+        "cascade": (
+            "what else goes: whatever derives from a purged memory, only what has no source left then, or the "
+            "revisions before and after. Copies go whatever it says"
+        ),
+        "block_reingest": "keep a keyed fingerprint of each text, and refuse the text when it comes again",
+        "reason": "why, for the receipt",
+        "dry_run": "only tell what would be done",
+        "token": "of the call that only told; with it, it is done",
+    },
+    "purges": {
+        "receipt": "address of a receipt, which is answered with a page of its results",
+        "limit": "how many at most",
+        "cursor": "the next_cursor of the page before, with the same question",
+    },
+    "hold": {
+        "ids": "references of memories",
+        "session": "the session's reference",
+        "subject": "whom or what it is about",
+        "entity": "the name of an entity",
+        "text": "a part of the text, case folded",
+        "producer": "who or what made the content",
+        "origins": "any of these",
+        "kinds": "any of these",
+        "status": "any of these; default active, in cohort on both sides every status but purged",
+        "tags": "all of these",
+        "project": "the project",
+        "since": "written at or after",
+        "until": "written before",
+        "on": "false: take the hold off",
+        "note": "why, in words; sealed with each memory apart",
+    },
+    "holds": {
+        "limit": "how many at most",
+        "cursor": "the next_cursor of the page before, with the same question",
+    },
+    "partitions": {
+        "tier": "only partitions of this tier",
+        "limit": "how many at most",
+        "cursor": "the next_cursor of the page before, with the same question",
+    },
+    "vacuum": {
+        "partition": "only this one, by its name: a day, <day>.<n>, semantic or procedural",
+        "tier": "only partitions of this tier",
+        "force": "also below the threshold; an accepting day is sealed first",
+        "dry_run": "only count",
+    },
+    "residue": {
+        "pattern": "what is looked for: its bytes in UTF-8, case and all",
     },
 }

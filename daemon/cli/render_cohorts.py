@@ -34,7 +34,7 @@ def _looked(result: dict[str, Any]) -> list[str]:
         lines += _ids(derived, None if cut else len(derived))
     lines += _left(result)
     if result.get("token"):
-        lines += ["nothing is done yet; to do it, ask again with", f"--token {plain(result['token'])}"]
+        lines += [*wrap("nothing is done yet; to do it, ask again with"), f"--token {plain(result['token'])}"]
     elif count:
         lines += wrap("nothing can be done about them")
     return lines

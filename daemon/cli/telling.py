@@ -131,7 +131,15 @@ OTHERS = {
         ),
     ),
 }
+FORMS = {"residue": "[--file PATH | -] [--state DIR]"}
+"""What stands behind the name of a verb that takes other words than the wire."""
 EXTRA = {
+    "residue": (
+        "PATTERN: read from standard input (default, or -), never an argument; a line end behind it isn't part of it",
+        "--file PATH: the same, from a file",
+        "--state DIR: the store there, read without a daemon if none has it open (default: NOCTUARY_STATE, "
+        "else the default place)",
+    ),
     "subscribe": (
         "--after JSON: also a frame, a mark or a head as it was printed",
         "--marks: also say now and then up to where everything was printed",
@@ -154,6 +162,10 @@ EXTRA = {
         "else the default place)",
     ),
     "trace": ("--format mermaid|dot|svg: draw it instead, as text that other programs show",),
+    "purge": (
+        "IDS: KIND:ID, also as two words; they are purged at once. Options that select memories first only tell",
+    ),
+    "purges": ("--html: with --receipt EPOCH/SEQ, one receipt as a page for the person who asked",),
     "cancel": (
         "REQUEST: a command has a connection of its own, so that only a program can cancel; Ctrl-C ends a command",
     ),
@@ -227,7 +239,8 @@ def help_of(name: str) -> str:
     places = " ".join(word.upper() for word in arguments.VERBS[name].split()).replace("*", " ...")
     must = "".join(_must(name, word) for word in arguments.REQUIRED.get(name, ()))
     last = f" [{arguments.MAY_STAND_LAST[name].upper()}]" if name in arguments.MAY_STAND_LAST else ""
-    lines = _wrapped(f"usage: noctuary {name} {places}".rstrip() + f"{last}{must} [--OPTION VALUE ...]")
+    form = FORMS.get(name, f"{places}{last}{must} [--OPTION VALUE ...]".lstrip())
+    lines = _wrapped(f"usage: noctuary {name} {form}")
     lines += ["", *fold(VERB_WORDS[name], _room()), ""]
     own = _merged([*_places(name), *_options(name), *_split(EXTRA.get(name, ()))])
     common = {head: words for head, words in _split(COMMON_LINES) if head not in own}

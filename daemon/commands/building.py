@@ -148,12 +148,19 @@ class Building:
 
     def text(self, hashed: bytes, text: bytes) -> tuple[list[tuple[int, bytes]], tuple[SealedPart, ...]]:
         """`(plain parts, shared parts)` of the text of the memory that is added next: one that the tenant has already
-        is shared, not sealed anew."""
+        is shared, not sealed anew. Raises Refused for one that a purge keeps out."""
+        self.refuse_blocked("text", text)
         shared = self.view.pending.texts.get(hashed) or self.view.base.texts.get(hashed)
         if shared is not None:
             return [], (shared,)
         self.fresh_texts.append((self.next_seq, hashed))
         return [(int(Part.TEXT), text)], ()
+
+    def refuse_blocked(self, parameter: str, text: bytes) -> None:
+        """What was purged, and is not to come again, is a conflict."""
+        if self.tenant and self.view.base.is_blocked(self.tenant, text):
+            message = "this was purged, and is not to come again"
+            raise Refused(Reason.CONFLICT, message, parameter=parameter, current="purged")
 
     # --- partitions ------------------------------------------------------------------------------
 
@@ -161,35 +168,52 @@ class Building:
         """The partition that a new memory of `kind` goes to, opened when there is none for today."""
         tier = KINDS[Kind(kind)].tier
         view = self.view
-        key = (self.tenant, int(tier))
+        found = self.open_partition(int(tier))
+        if tier is not Tier.EPISODIC:
+            return found[0] if found else self._open_partition(int(tier), None, 0)
+        day = view.local_day(view.now_ms)
+        if found and found[1] is not None and found[1] >= day:
+            return found[0]
+        if found:
+            self._seal_partition(found[0])
+        return self._open_partition(int(tier), *self._day_and_part(day))
+
+    def open_partition(self, tier: int) -> tuple[int, int | None] | None:
+        """`(number, day)` of the partition that accepts memories of a tier, None when there is none."""
+        key = (self.tenant, tier)
+        view = self.view
         found = (
             self.learned.open_partitions.get(key)
             or view.pending.open_partitions.get(key)
             or view.base.open_partitions.get(key)
         )
-        if tier is not Tier.EPISODIC:
-            return found[0] if found else self._open_partition(key, None)
-        day = view.local_day(view.now_ms)
-        if found and found[1] is not None and found[1] >= day:
-            return found[0]
-        return self._open_partition(key, day, closes=found[0] if found else 0)
+        return found if found and found[0] else None
 
-    def _open_partition(self, key: tuple[int, int], day: int | None, closes: int = 0) -> int:
+    def _day_and_part(self, day: int) -> tuple[int, int]:
+        """Of the next day partition: days never go back, whatever clock and zone do, and no two have one name. What
+        this command opened has no row yet, and is no day partition: a command opens one of these at most."""
+        for number in reversed(self._partitions(self.view.pending, self.view.base)):
+            row = partitions.load(self.view.state, number)
+            if row.tier == Tier.EPISODIC and row.day is not None:
+                return (day, 0) if row.day < day else (row.day, row.part + 1)
+        return day, 0
+
+    def _open_partition(self, tier: int, day: int | None, part: int) -> int:
         view = self.view
-        if closes:
-            self._seal_partition(closes)
         view.numbers.partition += 1
         number = view.numbers.partition
+        key = (self.tenant, tier)
         zone = view.zone if day is not None else None
-        self.add(Draft(events.PartitionOpened(number=number, tier=key[1], day=day, part=0, zone=zone)))
+        self.add(Draft(events.PartitionOpened(number=number, tier=tier, day=day, part=part, zone=zone)))
         self.learn().open_partitions[key] = (number, day)
-        self.learn().partitions[self.tenant] = (*self._partitions(), number)
+        known = self._partitions(self.learned, view.pending, view.base)
+        self.learn().partitions[self.tenant] = (*known, number)
         return number
 
-    def _partitions(self) -> tuple[int, ...]:
-        number = self.tenant
-        for level in (self.learned, self.view.pending, self.view.base):
-            found = level.partitions.get(number)
+    def _partitions(self, *levels: WorkingSet) -> tuple[int, ...]:
+        """All of the tenant's, of the first of these levels that knows any."""
+        for level in levels:
+            found = level.partitions.get(self.tenant)
             if found is not None:
                 return found
         return ()
@@ -200,7 +224,7 @@ class Building:
             Draft(
                 events.PartitionChanged(
                     number=number, old=int(PartitionState.ACTIVE), new=int(PartitionState.SEALED),
-                    rows=row.rows, dead=row.dead,
+                    rows=row.count, dead=row.dead,
                 )
             )
         )  # fmt: skip

@@ -91,8 +91,13 @@ def answer_keyed(view: View, seq: int, digest: bytes) -> dict[str, Any]:
         answer["state"] = "purged"
         return answer
     part = _part(event.parts, Part.REQUEST)
-    if part is not None and view.unseal(part) != digest:
-        raise _other_request()
+    try:
+        if part is not None and view.unseal(part) != digest:
+            raise _other_request()
+    except PartUnreadable as error:
+        if error.state != "purged":
+            raise
+        answer["state"] = "purged"  # what was asked went with a session
     return answer
 
 

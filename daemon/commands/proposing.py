@@ -101,6 +101,8 @@ def propose(building: Building, prepared: PreparedProposal) -> dict[str, Any]:
     """Stage it, unless one that says the same waits already. Raises Refused."""
     building.refuse_in_maintenance()
     params = prepared.params
+    if prepared.fact is not None:
+        building.refuse_blocked("fact.value", prepared.fact[2].encode())
     memory = require(building, params.memory, "memory")
     other = None if params.other is UNSET else require(building, params.other, "other")
     if other is not None:

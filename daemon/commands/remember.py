@@ -82,6 +82,8 @@ def _draft(building: Building, prepared: Prepared, decided: Decided, particulars
         plain.append((_PARTICULARS, encode(particulars)))
     if prepared.vector is not None:
         plain.append((_VECTOR, prepared.vector))
+    for _, _, value in particulars.facts:
+        building.refuse_blocked("facts.value", value.encode())
     event = creating_event(prepared, decided, building.view)
     building.add(Draft(event, tuple(plain), shared))
 

@@ -9,9 +9,12 @@ from daemon.caller import Caller
 from daemon.commands import (
     cohorts,
     deciding,
+    holding,
     lifecycle,
+    partitions,
     passes,
     proposing,
+    purging,
     relating,
     remember,
     resolving,
@@ -19,6 +22,7 @@ from daemon.commands import (
     sessions,
     standing,
     tombstones,
+    vacuuming,
 )
 from daemon.commands.building import Building
 from daemon.commands.keys import answer_keyed, keyed_draft
@@ -50,6 +54,7 @@ _DECIDE: dict[str, Decide] = {
     "lift": cohorts.lift,
     "session_close": sessions.session_close,
     "lifecycle": lifecycle.lifecycle,
+    partitions.ROLL_OVER: partitions.roll_over,
     resolving.SET_RESOLVABLE: resolving.set_resolvable,
 }
 
@@ -75,6 +80,8 @@ class PreparedWrite(NamedTuple):
     consolidation: passes.PreparedPass | None = None
     proposal: proposing.PreparedProposal | None = None
     resolved: Resolved | None = None
+    to_purge: purging.ToPurge | None = None
+    vacuum: vacuuming.Slice | vacuuming.Done | None = None
     crossed: str = ""
     """The verb of an operator's question, when that it was asked is all there is to write."""
 
@@ -140,7 +147,8 @@ def decide(building: Building, write: PreparedWrite) -> dict[str, Any]:
     if keyed is not None and building.tenant:
         seq = building.view.answered(building.tenant, keyed.key)
         if seq is not None:
-            return answer_keyed(building.view, seq, keyed.digest)
+            answer = answer_keyed(building.view, seq, keyed.digest)
+            return purging.again(building, answer) if write.verb == "purge" else answer
     if write.verb == "remember_many":
         result = _decide_items(building, write.items)
     elif write.consolidation is not None:
@@ -149,8 +157,14 @@ def decide(building: Building, write: PreparedWrite) -> dict[str, Any]:
         result = revising.revise(building, write.revision)
     elif write.proposal is not None:
         result = proposing.propose(building, write.proposal)
+    elif write.vacuum is not None:
+        result = vacuuming.decide(building, write.vacuum)
     elif write.verb == "cohort":
         result = cohorts.make(building, write.params, write.resolved)
+    elif write.to_purge is not None:
+        result = purging.purge(building, write.params, write.to_purge)
+    elif write.verb == "hold":
+        result = holding.hold(building, write.params, write.resolved)
     elif write.session_key is not None:
         result = sessions.session_open(building, write.params, write.session_key)
     else:
@@ -159,7 +173,10 @@ def decide(building: Building, write: PreparedWrite) -> dict[str, Any]:
         building.activate()
     if keyed is not None:
         building.begin_tenant()
-        about = (*building.kinds, *_about(building, write))
+        if write.to_purge is not None:
+            building.add(purging.keyed_draft(keyed.key, keyed.digest, result))
+            return result
+        about = (*building.kinds, *_about(building, write, result))
         building.add(keyed_draft(keyed.key, keyed.digest, result, about, building.session_numbers))
     return result
 
@@ -169,11 +186,13 @@ def _leaves_initializing(write: PreparedWrite) -> bool:
     the state itself. Of memories their `decide` says so, item by item."""
     if write.verb == "revise":
         return bool(write.params.origin == Origin.SEEDED.wire)
-    return write.verb in ("remember_many", "lifecycle")
+    return write.verb in ("remember_many", "lifecycle", "purge", "hold", "vacuum", partitions.ROLL_OVER)
 
 
-def _about(building: Building, write: PreparedWrite) -> tuple[int, ...]:
+def _about(building: Building, write: PreparedWrite, result: dict[str, Any]) -> tuple[int, ...]:
     """The memories that a keyed answer speaks of."""
+    if write.verb == "hold":
+        return tuple([parse_memory("id", ref)[1] for ref in result["changed"]])
     if write.verb == "decide":
         return deciding.named_in(building, write.params)
     named = (getattr(write.params, name, UNSET) for name in ("id", "from_", "to", "memory", "other"))

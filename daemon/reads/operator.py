@@ -12,6 +12,7 @@ from daemon.caller import Caller
 from daemon.counting import Counts
 from daemon.failures import note_damage
 from daemon.limits import told_limits
+from daemon.peers import may_use
 from daemon.reads.audit import head_result
 from daemon.refusal import Reason, Refused
 from daemon.service import Service, tenant_of
@@ -81,7 +82,7 @@ class Operator:
             role=caller.role.wire,
             state=self._state(),
             limits=told_limits(),
-            verbs=[verb.name for verb in VERBS.values() if caller.role in verb.roles],
+            verbs=[verb.name for verb in VERBS.values() if may_use(verb, caller)],
         )
 
     def _state(self) -> str:

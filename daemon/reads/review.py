@@ -22,7 +22,7 @@ from daemon.reads.grounds import Grounds, grounds_of_all
 from daemon.reads.proposals import ids_newest_first, row_of
 from daemon.reads.reading import Reading
 from daemon.reads.review_items import Place, shown
-from daemon.reads.selecting import segments
+from daemon.reads.selecting import removed_segments, segments
 from daemon.wire import review_results as r
 from journal.codes import EdgeType, ProposalKind, ProposalStatus, Status
 from journal.tsid import MAX_TSID
@@ -46,7 +46,7 @@ class Scan:
         self.threshold = threshold
         self._upto = newest
         names = ["tsid", "kind", "origin", "flags", "marks", "confidence"]
-        found = [segment.rows for segment in segments(reading)]
+        found = [segment.rows for segment in (*segments(reading), *removed_segments(reading))]
         columns = {name: np.concatenate([rows[name] for rows in found]) if found else np.zeros(0) for name in names}
         order = np.argsort(columns["tsid"], kind="stable")
         tsids = columns["tsid"].astype(np.uint64)[order]

@@ -9,6 +9,7 @@ and exact however warm the columns are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -25,15 +26,18 @@ from daemon.selections import stamp_fits
 from daemon.wire import params as p
 from journal.codes import Kind, Origin, Status
 from journal.errors import DamagedRecord, PartUnreadable
-from projections.columns import Columns, Mask, codes_table, statuses
+from projections import removed
+from projections.columns import HEADER, Columns, Mask, codes_table, statuses
 from projections.header_columns import Segment, View, read_segments
 from projections.lineage_scan import rows_of
 from projections.rows import NO_TIME, MemoryRow
 from projections.sealed_scan import CHUNK_MEMORIES, NO_TEXT, Plaintexts, SealedScan
-from projections.tag_blooms import may_have
+from projections.tag_blooms import ANY, may_have
 
 Tsids = npt.NDArray[np.uint64]
 _NOTHING = p.Selection()
+_DEAD = frozenset(map(int, (Status.FORGOTTEN, Status.PRUNED, Status.PURGED, Status.QUARANTINED)))
+"""The statuses that a memory can have whose header row a vacuum took away."""
 
 
 class _Asked(msgspec.Struct, array_like=True, gc=False):
@@ -72,10 +76,15 @@ class Selecting:
     def candidates(self) -> Tsids:
         """The memories of our tenants that fit as far as the columns can tell, in id order. Raises Refused."""
         keeps = self._header_conditions()
-        kept = [segment.rows["tsid"][_all(keeps, segment)] for segment in segments(self._reading)]
+        looked_at = chain(segments(self._reading), removed_segments(self._reading) if self._may_be_dead() else ())
+        kept = [segment.rows["tsid"][_all(keeps, segment)] for segment in looked_at]
         found: Tsids = np.concatenate([np.zeros(0, np.uint64), *kept])
         found.sort(kind="stable")
         return found
+
+    def _may_be_dead(self) -> bool:
+        """Whether a memory can be meant whose header row a vacuum took away."""
+        return not _DEAD.isdisjoint(self._shown)
 
     def matching(self, tsids: Tsids) -> Iterator[int]:
         """Those of the candidates that fit in every respect. Raises Refused, NotBrief."""
@@ -216,10 +225,25 @@ class Selecting:
 
 def segments(reading: Reading) -> Iterator[Segment]:
     """The segments of all partitions of our tenants: from the columns when they are those of the question, else from
-    its snapshot. Raises DamagedRow."""
+    its snapshot, without the blank rows of a vacuum that is under way. Raises DamagedRow."""
     view: View | None = reading.columns()
-    for partition in [n for tenant in sorted(reading.tenants) for n in reading.names.partitions.get(tenant, ())]:
-        yield from read_segments(reading.state, partition) if view is None else view.segments(partition)
+    for partition in _partitions(reading):
+        for segment in read_segments(reading.state, partition) if view is None else view.segments(partition):
+            there = segment.rows["tsid"] != 0
+            yield segment if there.all() else Segment(*(column[there] for column in segment))
+
+
+def removed_segments(reading: Reading) -> Iterator[Segment]:
+    """The rows of our tenants that a vacuum took away. Raises DamagedRow."""
+    for partition in _partitions(reading):
+        taken = [row.header for _, row in removed.of_partition(reading.state, partition)]
+        if taken:
+            rows = np.frombuffer(b"".join(taken), HEADER)
+            yield Segment(rows, np.full(len(rows), ANY, np.uint64), np.zeros(len(rows), np.bool_))
+
+
+def _partitions(reading: Reading) -> list[int]:
+    return [n for tenant in sorted(reading.tenants) for n in reading.names.partitions.get(tenant, ())]
 
 
 def _all(conditions: list[Callable[[Segment], Mask]], segment: Segment) -> Mask:

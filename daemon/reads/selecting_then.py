@@ -37,6 +37,10 @@ class SelectingThen(Selecting):
         """Never: the header rows say what is now."""
         return False
 
+    def _may_be_dead(self) -> bool:
+        """It may have lived then."""
+        return True
+
     def matching(self, tsids: Tsids) -> Iterator[int]:
         """Those of the candidates that were there then, and fit. Raises Refused, NotBrief, DamagedRow."""
         shown = self._shown

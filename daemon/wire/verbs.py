@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from daemon.wire import cohort_results as c
+from daemon.wire import erasure_params as n
+from daemon.wire import erasure_results as o
 from daemon.wire import exchange_params as q
 from daemon.wire import exchange_results as x
 from daemon.wire import params as p
@@ -63,6 +65,13 @@ _ROWS = (
     Verb("cohort", p.CohortParams, c.CohortResult, True, _OPERATOR, True),
     Verb("cohorts", p.CohortsParams, c.CohortsResult, False, _OPERATOR | {CallerRole.AUDITOR}),
     Verb("lift", p.LiftParams, c.LiftResult, True, _OPERATOR, True),
+    Verb("purge", n.PurgeParams, o.PurgeResult, True, _AGENT, True),
+    Verb("purges", n.PurgesParams, o.PurgesResult, False, _OPERATOR | {CallerRole.AUDITOR}),
+    Verb("hold", n.HoldParams, o.HoldResult, True, _OPERATOR, True),
+    Verb("holds", n.HoldsParams, o.HoldsResult, False, _OPERATOR | {CallerRole.AUDITOR}),
+    Verb("partitions", n.PartitionsParams, o.PartitionsResult, False, _ALL),
+    Verb("vacuum", n.VacuumParams, o.VacuumResult, True, _OPERATOR, True),
+    Verb("residue", n.ResidueParams, o.ResidueResult, False, _OPERATOR),
     Verb("lifecycle", p.LifecycleParams, r.LifecycleResult, True, _OPERATOR),
     Verb("audit", q.AuditParams, r.AuditResult, False, frozenset({CallerRole.OPERATOR, CallerRole.AUDITOR})),
     Verb("history", q.HistoryParams, x.HistoryResult, False, _ALL),

@@ -43,6 +43,9 @@ ProposalStatusWord = Literal["proposed", "applied", "rejected"]
 ProposalActionWord = Literal["resolve", "archive", "supersede"]
 ProposableEdgeWord = Literal["supersedes", "updates", "extends", "contradicts"]
 CohortActionWord = Literal["quarantine", "demote", "rederive", "compare"]
+CascadeWord = Literal["none", "derived", "ungrounded", "versions"]
+PurgeReasonWord = Literal["request", "privacy", "retention", "correction", "security"]
+TierWord = Literal["episodic", "semantic", "procedural"]
 ActorRoleWord = Literal["agent", "auditor", "operator", "daemon"]
 LevelWord = Literal["skeleton", "sealed", "content"]
 SubscribeLevelWord = Literal["skeleton", "content"]
@@ -53,6 +56,9 @@ EventWord = Literal[EVENT_NAMES]  # type: ignore[valid-type]
 PROJECTION_NAMES: tuple[str, ...] = ("all", *PROJECTIONS)
 ProjectionWord = Literal[PROJECTION_NAMES]  # type: ignore[valid-type]
 
+PartitionName = Annotated[str, Meta(min_length=1, max_length=limits.REFERENCE)]
+Pattern = Annotated[str, Meta(max_length=limits.REASON_AND_NOTE), Form.NOT_BLANK.meta]
+"""What is looked for in the state directory."""
 TENANT_PATTERN = r"^[a-z0-9._-]{1,64}\Z"
 Time = Annotated[str, Meta(max_length=29), Form.TIME.meta]
 TenantName = Annotated[str, Meta(pattern=TENANT_PATTERN)]

@@ -17,17 +17,23 @@ class PartitionOpened(Event, frozen=True, tag=32):
 
 
 class PartitionChanged(Event, frozen=True, tag=33):
+    """`threshold`: the ratio of dead rows that it was held against, where that decided."""
+
     number: int
     old: int
     new: int
     rows: int
     dead: int
+    threshold: float | None = None
 
 
 class Vacuumed(Event, frozen=True, tag=34):
     """Live rows were relocated densely, in row order; dead rows left; ciphertexts of shredded keys went.
 
-    `removed` are the sealed keys (owner seq, part) that were deleted.
+    `removed` are the sealed keys (owner seq, part) that were deleted. A large partition takes several of these: one
+    looks at the rows from `first` up to `until`, and those of them that live lie from `to` on then. Counts and bytes
+    are those of these rows; `last` ends the compaction. `own_bytes` are those of the removed ciphertexts that were
+    counted with this partition. `threshold`: the ratio that it was held against.
     """
 
     partition: int
@@ -37,3 +43,9 @@ class Vacuumed(Event, frozen=True, tag=34):
     bytes_reclaimed: int
     forced: bool
     removed: tuple[tuple[int, int], ...] = ()
+    first: int = 0
+    until: int = 0
+    to: int = 0
+    last: bool = True
+    own_bytes: int = 0
+    threshold: float | None = None

@@ -39,8 +39,9 @@ def written() -> str:
 def _of_verb(verb: str) -> dict[str, str]:
     """The words for the places and options of a command. Raises KeyError when there are none."""
     listed = f"{arguments.VERBS[verb]} {arguments.OPTIONS.get(verb, '')}".split()
-    selected = Selection.__struct_fields__ if verb in arguments.SELECTING else ()
     struct = VERBS[verb].params
+    fields = set(Selection.__struct_fields__) if verb in arguments.SELECTING else set()
+    selected = fields - set(struct.__struct_fields__)  # what a verb says of its own parameter comes first
     item = "RememberItem" if verb == "remember" else struct.__name__
     names = [name.rstrip(arguments.MARKS + "*") for name in listed]
     return {name: plain(_meaning(verb, "Selection" if name in selected else item, name)) for name in names}

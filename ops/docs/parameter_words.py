@@ -152,6 +152,26 @@ PARAMETER_WORDS = {
     "downstream": "touch also what derives from them, however far; it is told in any case",
     "token": "what the call without a token answered: do it, on just those memories, else `conflict`",
     "cohort": "the cohort's reference",
+    "PurgeParams.ids": "references of memories, which are purged at once",
+    "PurgeParams.sel": "which memories; in every status, unless it names some",
+    "PurgeParams.token": "of the call that only told; with it, it is done",
+    "cascade": "what else goes: whatever derives from a purged memory, only what has no source left then, or the "
+    "revisions "
+    "before and after. Copies go whatever it says",
+    "block_reingest": "keep a keyed fingerprint of each text, and refuse the text when it comes again",
+    "reason": "why, for the receipt",
+    "pattern": "what is looked for: its bytes in UTF-8, case and all",
+    "dry_run": "only tell what would be done",
+    "receipt": "address of a receipt, which is answered with a page of its results",
+    "AddressIn.epoch": "the address's epoch",
+    "AddressIn.seq": "the address's record number",
+    "HoldParams.sel": "which memories; in every status, unless it names some",
+    "HoldParams.on": "false: take the hold off",
+    "HoldParams.note": "why, in words; sealed with each memory apart",
+    "VacuumParams.partition": "only this one, by its name: a day, `<day>.<n>`, `semantic` or `procedural`",
+    "tier": "only partitions of this tier",
+    "force": "also below the threshold; an accepting day is sealed first",
+    "VacuumParams.dry_run": "only count",
 }
 
 VERB_WORDS = {
@@ -190,6 +210,19 @@ VERB_WORDS = {
     "as they are.",
     "cohorts": "Gives the cohorts there are, newest first, page by page.",
     "lift": "Undoes what a cohort did.",
+    "purge": "Destroys the keys of all that was sealed for memories: by ids at once, by a selection in two steps, "
+    "of which "
+    "the first only tells. It can't be undone.",
+    "purges": "Gives the receipts of what was purged, newest first, page by page; or one of them in full.",
+    "hold": "Puts a hold on what a selection finds, or takes it off. What is held can't be purged; it can be "
+    "forgotten.",
+    "holds": "Gives what is held, by id, page by page.",
+    "partitions": "Gives the partitions there are with their states, by number, page by page.",
+    "vacuum": "Compacts partitions: dead rows leave, and the ciphertexts of what was purged. Writes go on meanwhile. "
+    "Below the threshold it only counts.",
+    "residue": "Looks for a text in every file of the state directory, free pages too, and in every ciphertext "
+    "that a key "
+    "still opens. Keeps no trace of what was looked for.",
     "lifecycle": "Changes a tenant's state or enforcement; without either it only tells them.",
     "audit": "Checks the journal and its keys, and with `rebuild` the projections against it.",
     "history": "Tells how a memory became what it is: its versions, the records about it, how its numbers changed.",

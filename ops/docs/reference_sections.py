@@ -96,6 +96,7 @@ CONFIG_WORDS = {
     "stuck_client_s": "how long a client may leave answers untaken before it is dropped",
     "copy_every_records": "so many records after the last copy of the projections another is left for the next boot",
     "stop_within_s": "how long a stopping daemon waits for open answers",
+    "vacuum_threshold": "from this share of dead rows on a partition is tombstoned, and compacted by `vacuum`",
     "read_only_below_bytes": "free bytes beyond the reserve below which the store is read-only; it is writable again "
     "from twice as many",
     "master_key": "a file with the master key that wraps the keys of the store; see [master key](#the-master-key)",

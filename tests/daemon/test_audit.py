@@ -17,6 +17,7 @@ from daemon.refusal import Reason, Refused
 from journal.events import TenantBegan
 from journal.record import Actor, Cause, Record, encode_body
 from journal.store import Store
+from projections.rows import seal_row
 from projections.store import ProjectionStore
 
 NOW_MS = 1_790_000_000_000
@@ -85,7 +86,16 @@ def test_projections_that_differ_are_found(opened: tuple[Store, ProjectionStore]
     write(store)
     projections.catch_up(store.log)
     with projections.env.write() as txn:
-        txn.put(b"?" * 4, b"not folded from anything", db=projections.env.db("tenants"))
+        txn.put(b"?" * 4, seal_row(b"?" * 4, b"not folded from anything"), db=projections.env.db("tenants"))
+    assert codes(audit(store, projections, WHOLE)) == ["projection_differs"]
+
+
+def test_what_differs_and_is_damaged_too_is_told_as_both(opened: tuple[Store, ProjectionStore]) -> None:
+    store, projections = opened
+    write(store)
+    projections.catch_up(store.log)
+    with projections.env.write() as txn:
+        txn.put(b"?" * 4, b"without its checksum", db=projections.env.db("tenants"))
     assert codes(audit(store, projections, WHOLE)) == ["projection_differs", "projection_damaged"]
 
 

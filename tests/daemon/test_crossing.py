@@ -71,9 +71,10 @@ def test_what_changes_nothing_leaves_nothing_and_is_answered_alike(told: Told) -
 
 QUESTIONS: dict[str, dict[str, Any]] = {
     "get": {}, "list": {}, "trace": {}, "sessions": {}, "session": {}, "history": {}, "explain": {}, "review": {},
-    "session_provenance": {}, "proposals": {}, "cohorts": {}, "records": {},
+    "session_provenance": {}, "proposals": {}, "cohorts": {}, "records": {}, "partitions": {},
+    "purges": {}, "holds": {},
 }  # fmt: skip
-OF_THE_STORE = {"hello", "describe", "head", "status", "metrics", "audit", "backup", "rebuild", "cancel"}
+OF_THE_STORE = {"hello", "describe", "head", "status", "metrics", "audit", "backup", "rebuild", "cancel", "residue"}
 STARTS = {"subscribe"}
 
 

@@ -212,6 +212,8 @@ OPENS_EACH_VALUE = {
     "daemon/reads/operator.py", "daemon/cli/region.py",
 }  # fmt: skip
 """Who takes values as they are stored, and takes each apart with its key: that looks at its CRC."""
+MEASURES = {"daemon/vacuum_looking.py": 1}
+"""Who only counts the bytes that are stored, damaged or not, and in how many walks: a vacuum goes as far as it can."""
 
 
 def walks(source: str) -> Iterator[tuple[int, bool]]:
@@ -241,7 +243,7 @@ def test_nobody_walks_over_keys_without_a_look_at_their_values() -> None:
         for path in (ROOT / package).rglob("*.py"):
             name = path.relative_to(ROOT).as_posix()
             found = list(walks(path.read_text("utf-8")))
-            assert not found or name in OPENS_EACH_VALUE, (name, found)
+            assert not found or name in OPENS_EACH_VALUE or len(found) == MEASURES.get(name), (name, found)
             assert all(looks for _, looks in found), (name, found)
 
 

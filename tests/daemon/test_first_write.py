@@ -10,10 +10,11 @@ import pytest
 
 from daemon.commands.table import _DECIDE
 from daemon.refusal import Refused
+from daemon.wire.verbs import VERBS
 from journal import events
 from journal.codes import TenantState
 from journal.tsid import parse_memory_ref
-from tests.daemon.slept import Slept, fact
+from tests.daemon.slept import DAY_MS, Slept, fact
 
 
 @pytest.fixture
@@ -74,10 +75,32 @@ WRITES: dict[str, tuple[Callable[[Slept], Any], Callable[[Slept, Any], Any]]] = 
 }  # fmt: skip
 
 
+BEGINS_NOTHING: dict[str, Callable[[Slept, str], Any]] = {
+    "purge": lambda s, ref: s.write("purge", {"ids": [ref]}),
+    "hold": lambda s, ref: s.write("hold", {"sel": {"ids": [ref]}}),
+    "vacuum": lambda s, ref: vacuumed(s, ref),
+    "roll_over": lambda s, ref: rolled_over(s),
+}
+"""Nobody writes of what they know with these: like `lifecycle` they go on in every state and begin none."""
+
+
+def vacuumed(slept: Slept, ref: str) -> None:
+    slept.write("purge", {"ids": [ref]})
+    before = slept.store.log.head().seq
+    slept.write("vacuum", {"force": True})
+    assert slept.store.log.head().seq > before
+
+
+def rolled_over(slept: Slept) -> None:
+    slept.now_ms += DAY_MS
+    slept.service.roll_over()
+
+
 def test_every_writing_verb_is_here() -> None:
     """What a later version adds has to be thought of."""
-    behind_another = {"decide", "lift"}  # a proposal or a cohort was written first
-    assert set(_DECIDE) - set(WRITES) == {"lifecycle"} | behind_another
+    behind_another = {"decide", "lift", "cohort"}  # a proposal was written first, or a memory to select
+    writing = set(_DECIDE) | {name for name, verb in VERBS.items() if verb.writes}
+    assert writing - set(WRITES) == {"lifecycle"} | behind_another | set(BEGINS_NOTHING)
 
 
 @pytest.mark.parametrize("name", WRITES)
@@ -95,6 +118,15 @@ def test_it_is_active_from_its_first_write_that_is_not_seeded(slept: Slept, name
     assert change.cause.first_seq in command and change.cause.verb not in ("lifecycle", "")
     with pytest.raises(Refused):
         belief(slept, "too late")
+
+
+@pytest.mark.parametrize("name", BEGINS_NOTHING)
+def test_erasure_leaves_it_initializing(slept: Slept, name: str) -> None:
+    ref = seeded_turn(slept)
+    before = slept.store.log.head().seq
+    BEGINS_NOTHING[name](slept, ref)
+    assert slept.store.log.head().seq > before and state(slept) == "initializing"
+    belief(slept, "seeding goes on")
 
 
 def test_what_is_seeded_changes_nothing_and_leaves_it_initializing(slept: Slept) -> None:

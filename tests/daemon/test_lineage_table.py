@@ -109,8 +109,8 @@ def test_a_kind_that_needs_sources_is_refused_without_and_told_which(kinds: Kind
 # --- states --------------------------------------------------------------------------------------
 
 STATES = ("initializing", "active", "maintenance")
-ELSEWHERE = frozenset({"lifecycle", "propose", "decide", "cohort", "lift"})
-"""Those of proposals and cohorts are asked in test_maintenance.py."""
+ELSEWHERE = frozenset({"lifecycle", "propose", "decide", "cohort", "lift", "purge", "hold", "vacuum"})
+"""Those of proposals, cohorts and erasure are asked in test_maintenance.py."""
 WRITING = sorted(name for name, verb in VERBS.items() if verb.writes and name not in ELSEWHERE)
 
 

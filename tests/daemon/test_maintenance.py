@@ -1,4 +1,5 @@
-"""A tenant in maintenance: whatever would change it is refused, whichever verb says so, and asking goes on."""
+"""A tenant in maintenance: whatever would change what it knows is refused, whichever verb says so. Asking goes on, and
+so does erasure (contract §4.7)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,12 @@ from daemon.wire.verbs import VERBS
 from tests.daemon.proposed import FACT, head, propose
 from tests.daemon.told import Told, reason_of
 
-WRITING = sorted(verb.name for verb in VERBS.values() if verb.writes and verb.name != "lifecycle")
+GOES_ON: dict[str, dict[str, Any]] = {
+    "hold": {"sel": {"ids": ["@note"]}},
+    "purge": {"ids": ["@note"]},
+    "vacuum": {"force": True},
+}
+WRITING = sorted(v.name for v in VERBS.values() if v.writes and v.name not in {"lifecycle", *GOES_ON})
 OF_NOTES = {"sel": {"kinds": ["note"]}}
 STATED = {"text": "so it is", "origin": "stated"}
 PARAMS: dict[str, dict[str, Any]] = {
@@ -71,3 +77,21 @@ def test_nothing_that_writes_is_taken_in_maintenance(told: Told, things: dict[st
     written = head(told)
     told.write(verb, params)
     assert head(told) > written, "it was refused for nothing else"
+
+
+@pytest.mark.parametrize("verb", GOES_ON)
+def test_erasure_goes_on_in_maintenance_and_does_not_end_it(told: Told, things: dict[str, str], verb: str) -> None:
+    told.write("lifecycle", {"state": "maintenance"})
+    before = head(told)
+    told.write(verb, filled(GOES_ON[verb], things))
+    assert head(told) > before
+    assert told.write("lifecycle", {})["state"] == "maintenance"
+    assert reason_of(partial(told.write, "remember", PARAMS["remember"]))[0] is Reason.LIFECYCLE
+    (note,) = told.read("get", {"ids": [things["note"]]})["memories"]
+    assert note["status"] == ("purged" if verb == "purge" else "active")
+
+
+def test_what_is_held_in_maintenance_is_held(told: Told, things: dict[str, str]) -> None:
+    told.write("lifecycle", {"state": "maintenance"})
+    told.write("hold", filled(GOES_ON["hold"], things))
+    assert reason_of(partial(told.write, "purge", filled(GOES_ON["purge"], things)))[0] is Reason.LEGAL_HOLD

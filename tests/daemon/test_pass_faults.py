@@ -14,6 +14,7 @@ import pytest
 
 from daemon.commands import passes
 from journal import events
+from journal.codes import Kind
 from tests.daemon import test_passes as guards
 from tests.daemon.slept import Slept
 
@@ -52,7 +53,7 @@ def _settles_in_a_second_step(building: Any, prepared: Any) -> dict[str, Any]:
 
 
 def _the_partition_of_now(building: Any, session: int, sources: Any) -> events.RegionRow:
-    return msgspec.structs.replace(_row(building, session, sources), partition=building.partition(0))
+    return msgspec.structs.replace(_row(building, session, sources), partition=building.partition(Kind.RAW))
 
 
 Guard = Callable[[Slept, Path], Any]

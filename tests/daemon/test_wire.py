@@ -12,7 +12,7 @@ from daemon.wire.params import AnyParams, ReadParams
 from daemon.wire.verbs import VERBS
 from journal import codes
 
-ABOUT_THE_STORE = {"cancel", "rebuild", "backup"}
+ABOUT_THE_STORE = {"cancel", "rebuild", "backup", "residue"}
 """Neither a write nor a question about tenants."""
 
 

@@ -58,8 +58,11 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
         for kind, more in (("fact", {"fact": words}), ("edge", {"edge": "contradicts", "other": first})):
             staged = opened.write("propose", {"proposal_kind": kind, "memory": made, **more})["proposal"]
             opened.write("decide", {"proposal": staged, "accept": True})
-        sel = {"action": "quarantine", "sel": {"kinds": ["note"]}}
-        opened.write("cohort", {**sel, "token": opened.write("cohort", sel)["token"]})
+        sel = {"ids": [made]}
+        token = opened.write("cohort", {"sel": sel, "action": "demote"})["token"]
+        opened.write("cohort", {"sel": sel, "action": "demote", "token": token})
+        opened.write("hold", {"sel": sel})
+        opened.write("purge", {"ids": [first]})
         return [record for chunk in opened.store.log.chunks() for record in chunk]
     finally:
         opened.close(True)

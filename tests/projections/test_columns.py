@@ -330,7 +330,7 @@ def test_a_bloom_learned_from_before_does_not_come_back_after_a_purge_or_a_new_o
     assert told.columns.warmed() == 1.0
 
 
-def test_rows_that_moved_to_other_places_lose_what_was_known_of_them(told: Told) -> None:
+def test_rows_that_moved_to_other_places_keep_what_was_known_of_them(told: Told) -> None:
     told.create(100, tags=("a",))
     with told.projections.snapshot() as snapshot:
         pages = dict(snapshot.prefix(tables.ROWS, b""))
@@ -340,7 +340,7 @@ def test_rows_that_moved_to_other_places_lose_what_was_known_of_them(told: Told)
     told.columns.publish(told.seq, {keys[0]: pages[keys[1]], keys[1]: None}, {})  # the first page's rows have left
     segment = told.newest().segments(1)[0]
     assert segment.rows["tsid"].tolist() == list(range(64, 101))
-    assert not segment.known.any() and set(segment.blooms.tolist()) == {ANY}
+    assert segment.known.all() and set(segment.blooms.tolist()) == {bloom_of(("a",))}
 
 
 def test_a_bloom_learned_from_before_does_not_come_back_once_the_purge_is_in_the_view(told: Told) -> None:

@@ -66,14 +66,14 @@ role = "agent"
 """
 READ_BY_ALL = {
     "hello", "describe", "list", "sessions", "session", "trace", "head", "history", "records", "cancel", "explain",
-    "session_provenance", "proposals",
+    "session_provenance", "proposals", "partitions",
 }  # fmt: skip
 MAY = {
     ADA: READ_BY_ALL
     | {"remember", "remember_many", "get", "forget", "recover", "session_open", "session_close", "status", "subscribe"}
     | {"verify", "reinforce", "weaken", "reaffirm", "mark", "relate", "revise", "review"}
     | {"propose", "decide"},
-    AUDITOR: READ_BY_ALL | {"audit", "metrics", "cohorts"},
+    AUDITOR: READ_BY_ALL | {"audit", "metrics", "cohorts", "purges", "holds"},
 }  # fmt: skip
 """Of the verbs there are, what the contract gives an agent and an auditor."""
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -100,6 +100,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "decide": {"proposal": "proposal:0000000000000", "accept": True},
     "cohort": {"sel": {"ids": ["raw:0000000000000"]}, "action": "quarantine"},
     "lift": {"cohort": "cohort:0000000000000"},
+    "purge": {"ids": ["raw:0000000000000"]},
+    "hold": {"sel": {"ids": ["raw:0000000000000"]}},
+    "residue": {"pattern": "tea"},
 }
 
 

@@ -123,14 +123,13 @@ def of_session(slept: Slept, key: str, steps: list[Step], notes: dict[str, str])
     """Rows, lineage, marks and settled turns of one session are those of the commits that are there."""
     turns = turns_of(slept, key)
     ended = {step.number for step in steps if step.last}
-    whole = Counter(step.number for step in steps for _ in step.facts)
     wanted = [
         {
             "id": notes[step.text(index)],
             "state": "live" if step.number in ended else "partial",
             "pass": step.number,
             "fact_index": step.place * 2 + index,
-            "batch_count": whole[step.number] if step.number in ended else step.place * 2 + 2,
+            "batch_count": 2 * (COMMITS_A_PASS if step.number in ended else step.place + 1),
             "turn_count": len(cited),
             "first_seq": min(cited),
             "last_seq": max(cited),

@@ -33,6 +33,7 @@ role = "operator"
 uid = {ADA}
 tenant = "ada"
 role = "agent"
+grants = ["purge"]
 [[peer]]
 uid = {BOB}
 tenant = "bob"
@@ -117,6 +118,13 @@ REFERRING: list[tuple[str, dict[str, Any]]] = [
     ("cohort", {"action": "quarantine", "sel": {"kinds": ["note"]}, "token": "@token"}),
     ("cohort", {"action": "compare", "sel": {"ids": ["@memory"]}, "with": {"ids": ["@turn"]}}),
     ("lift", {"cohort": "@cohort"}),
+    ("purge", {"ids": ["@memory"]}),
+    ("purge", {"ids": ["@turn"], "cascade": "derived", "dry_run": True}),
+    ("purge", {"sel": {"session": "@session"}}),
+    ("purge", {"sel": {"kinds": ["note"]}, "token": "@token"}),
+    ("hold", {"sel": {"ids": ["@memory"]}}),
+    ("hold", {"sel": {"session": "@session"}}),
+    *((verb, {"cursor": "@cursor"}) for verb in ("purges", "holds", "partitions")),
 ]
 """Every parameter that takes a reference, a cursor or a token: `@own` is something of the one who asks."""
 REFERENCES = {"id", "ids", "session", "memory", "other", "from_", "to", "derived_from", "evidence", "proposal"} | {

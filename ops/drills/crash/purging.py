@@ -2,8 +2,7 @@
 
     python -m ops.drills.crash.purging STATE REQUESTS
 
-There is no purge verb yet, so this goes through `journal.store.purge_parts`, as that verb will. Each write
-of the file REQUESTS is answered on standard output the way the daemon answers on a socket, as soon as it is
+Each write of the file REQUESTS is answered on standard output the way the daemon answers on a socket, as soon as it is
 durable; a purge is answered with the parts whose keys it destroyed.
 """
 
@@ -12,14 +11,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-from journal.codes import CallerRole, Via
-from journal.events import MemoryCreated, Purged, PurgeTarget
-from journal.record import Actor, Cause, Record, encode_body
-from journal.store import Store, purge_parts
+from journal.events import Purged
 from ops.drills.crash.load import Request
 from ops.drills.crash.served import Served
 
@@ -43,40 +38,31 @@ def answer(request: Request, result: Any) -> None:
     os.write(1, json.dumps({"id": request.id, "result": result}).encode() + b"\n")
 
 
-def purge(store: Store, seq: int) -> list[list[int]]:
-    """Purge the memory of record `seq`; its parts as (owner seq, part, slot)."""
-    with store.env.read() as txn:
-        record = store.log.get(txn, seq)
-    assert record is not None and isinstance(record.event, MemoryCreated)
-    event = Purged(targets=(PurgeTarget(record.event.kind, record.event.id),), parts=record.event.parts)
-    at = store.log.head().seq + 1
-    actor = Actor(os.geteuid(), CallerRole.OPERATOR, Via.CLIENT)
-    body = encode_body(Record(at, time.time_ns() // 1_000_000, record.tenant, actor, Cause(at, "purge"), event))
-    purge_parts(store, [body], [], store.log.state)
-    return [[part.owner_seq, part.part, part.slot] for part in event.parts]
+def purge(served: Served, request: Request, memory: str) -> list[list[int]]:
+    """Purge a memory; the parts whose keys its record destroyed as (owner seq, part, slot)."""
+    (result,) = served.ask([Request(request.id, "purge", {"ids": [memory]})])
+    assert isinstance(result, dict), result
+    with served.store.env.read() as txn:
+        record = served.store.log.get(txn, result["receipt"]["seq"])
+    assert record is not None and isinstance(record.event, Purged)
+    return [[part.owner_seq, part.part, part.slot] for part in record.event.parts]
 
 
 def main(arguments: list[str]) -> int:
     state, requests_file = map(Path, arguments)
     requests = [Request(*each) for each in json.loads(requests_file.read_text("utf-8"))]
     os.umask(0o077)
-    seqs: dict[str, int] = {}
+    ids: dict[str, str] = {}
     served = Served(state)
     for request in requests:
         if request.method == "purge":
+            answer(request, {"parts": purge(served, request, ids[request.params["of"]])})
             continue
         (result,) = served.ask([request])
         assert isinstance(result, dict), result
-        seqs[request.id] = result["address"]["seq"]
+        ids[request.id] = result["id"]
         answer(request, result)
     served.close(clean=True)
-    for request in requests:
-        if request.method != "purge":
-            continue
-        # An opening of its own for each: the service does not see what goes past its writer.
-        served = Served(state)
-        answer(request, {"parts": purge(served.store, seqs[request.params["of"]])})
-        served.close(clean=request.id == requests[-1].id)
     return 0
 
 

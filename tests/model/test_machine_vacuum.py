@@ -1,0 +1,34 @@
+"""Vacuums between all other commands change no answer: the reference knows nothing of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from tests.model.test_machine import Twins
+
+DAY_MS = 86_400_000
+
+
+class Vacuumed(Twins):
+    """Days go by without a write, and partitions are compacted, by force and not."""
+
+    @rule(force=st.sampled_from([True, True, False]), tenant=st.sampled_from(["default", "other"]))
+    def vacuum(self, force: bool, tenant: str) -> None:
+        for result in self.opened.write("vacuum", {"force": force, "tenant": tenant})["results"]:
+            removed = result["before_count"] - result["after_count"]
+            assert removed == result["tombstones_removed"] and (result["compacted"] or not removed)
+
+    @rule(days=st.integers(0, 1))
+    def night(self, days: int) -> None:
+        self.now_ms += days * DAY_MS
+        self.opened.service.roll_over()
+
+
+Vacuumed.TestCase.settings = settings(
+    max_examples=30, stateful_step_count=50, deadline=None, derandomize=True, database=None,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+TestVacuumed = pytest.mark.timeout(600)(Vacuumed.TestCase)
