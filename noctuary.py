@@ -1246,7 +1246,7 @@ class ListResult(Result, kw_only=True):
 
 
 class ForgetResult(WriteResult, kw_only=True):
-    """ForgetResult."""
+    """`state` is `purged`, and `tombstoned_at` null, when there is nothing left to be forgotten."""
 
     found: bool
     tombstoned_at: str | None
@@ -1427,16 +1427,6 @@ class FindingOut(Result, kw_only=True):
     seq: int | None
     what: str
     action: str
-
-
-class AuditResult(Result, kw_only=True):
-    """`against`: per head given, in its order: same, rewritten at N, journal behind by N, other store."""
-
-    records: int
-    head: HeadResult
-    digests: dict[str, str]
-    findings: list[FindingOut]
-    against: list[str] | None = None
 
 
 class HelloResult(Result, kw_only=True):
@@ -1663,13 +1653,15 @@ class MetricsResult(Result, kw_only=True):
 
 class SourceTold(Result, kw_only=True):
     """What a memory was made from, or is supported by. `state`: live, forgotten, pruned, purged, unavailable or
-    not_found; `text` has at most 200 characters, and `cut` says that there are more."""
+    not_found; `text` has at most 200 characters, and `cut` says that there are more. `quarantined`: a cohort holds it
+    back, so what it says is in doubt."""
 
     ref: str
     state: str
     text: str | None
     cut: bool = False
     purged_at: str | None = None
+    quarantined: bool = False
 
 
 class ProvenanceRow(Result, kw_only=True):
@@ -2004,7 +1996,9 @@ class LiftResult(WriteResult, kw_only=True):
 
 
 class PurgeOutcome(Result, kw_only=True):
-    """What a purge did to one memory, and what it could not reach. Of an unknown id `found` is false."""
+    """What a purge did to one memory, and what it could not reach. Of an unknown id `found` is false. Of a memory that
+    was purged before it says what that purge did, and `receipt` is the one of that. `damaged`: nothing was done to it,
+    since not all of it can be read. The lists are bounded, what is counted is complete."""
 
     memory: str
     tenant: str
@@ -2030,10 +2024,16 @@ class PurgeOutcome(Result, kw_only=True):
     fingerprint_retained: bool
     unreachable_copies: list[str]
     disclosure: str
+    quoting_purged_count: int = 0
+    derived_surviving_count: int = 0
+    sources_surviving_count: int = 0
+    versions_surviving_count: int = 0
+    receipt: Address | None = None
+    damaged: bool = False
 
 
 class PurgeTotals(Result, kw_only=True):
-    """Sums over `results`. `memories` are those that were purged by this call."""
+    """Sums over what this call purged, which are `memories`."""
 
     memories: int
     found: int
@@ -2044,7 +2044,8 @@ class PurgeTotals(Result, kw_only=True):
 
 
 class PurgeResult(WriteResult, kw_only=True):
-    """`count` memories go by this call; `receipt` is null when nothing was purged. Of a dry run, or the first call by a
+    """`count` memories go by this call, and `sessions` of which nothing is left; `receipt` is null when nothing was
+    purged. Of a dry run, or the first call by a
     selection, `results` tell what would happen, and the `token` of a selection does it. `results_cut`: there are more
     results than an answer holds; the receipt has them all."""
 
@@ -2053,6 +2054,7 @@ class PurgeResult(WriteResult, kw_only=True):
     receipt: Address | None
     count: int
     dry_run: bool
+    sessions: list[str]
     results_cut: bool = False
     token: str | None = None
     state: str | None = None
@@ -2088,11 +2090,14 @@ class PurgesResult(Result, kw_only=True):
 
 
 class HoldResult(WriteResult, kw_only=True):
-    """`changed`: those on which the mark was put, or from which it was taken."""
+    """`changed`: those on which the mark was put, or from which it was taken. `noted`: held already, and now with this
+    note. `not_found`: ids that no memory has, or one that is purged."""
 
     held: bool
     count: int
     changed: list[str]
+    noted: list[str]
+    not_found: list[str]
 
 
 class HeldRow(Result, kw_only=True):
@@ -2112,7 +2117,8 @@ class HoldsResult(Result, kw_only=True):
 
 
 class CompactionResult(Result, kw_only=True):
-    """Of a partition below the threshold, or of a dry run, only the census: nothing was moved."""
+    """Of a partition that was not compacted, only the census, and the `reason`: nothing was moved, or what could not be
+    read ended it."""
 
     partition: str
     tier: str
@@ -2125,6 +2131,7 @@ class CompactionResult(Result, kw_only=True):
     ciphertexts_removed: int
     duration_ms: int
     compacted: bool
+    reason: str | None
 
 
 class VacuumResult(WriteResult, kw_only=True):
@@ -2164,12 +2171,14 @@ class PlainRemnant(Result, kw_only=True):
 
 
 class ReadableRemnant(Result, kw_only=True):
-    """A ciphertext that a key still opens, with a text that matches. `memory` is null when no memory owns it."""
+    """A ciphertext that a key still opens, with a text that matches. `memory` is null when no memory owns it. `type` is
+    that of the record, null when that can't be read."""
 
     seq: int
     part: str
     memory: str | None
     status: str | None
+    type: str | None
 
 
 class ResidueResult(Result, kw_only=True):
@@ -2181,6 +2190,38 @@ class ResidueResult(Result, kw_only=True):
     ciphertexts_tried: int
     unopenable: int
     cut: bool = False
+
+
+class ThingsOut(msgspec.Struct, kw_only=True):
+    """Of one kind: how many, and a digest of their numbers or ids."""
+
+    count: int
+    digest: str
+
+
+class TenantHoldings(msgspec.Struct, kw_only=True):
+    """What one tenant has, up to the record that `head` names. Counts only."""
+
+    tenant: str
+    head: HeadResult
+    records: int
+    entries: dict[str, int]
+    things: dict[str, ThingsOut]
+    readable: dict[str, int]
+    readable_seqs: list[int]
+    destroyed: int
+
+
+class AuditResult(Result, kw_only=True):
+    """`against`: per head given, in its order: same, rewritten at N, journal behind by N, other store. `holdings`: when
+    a tenant was named."""
+
+    records: int
+    head: HeadResult
+    digests: dict[str, str]
+    findings: list[FindingOut]
+    against: list[str] | None = None
+    holdings: TenantHoldings | None = None
 
 
 WRITES = frozenset(

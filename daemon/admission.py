@@ -8,6 +8,7 @@ the write that broke it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 import msgspec
 
@@ -16,9 +17,11 @@ from daemon.commands.partitions import following
 from daemon.view import View
 from journal.codes import Part, PartitionState
 from journal.events import MemoryCreated, Moved, Purged, SealedPart, Vacuumed
-from journal.log import MetaState, sealed_key
+from journal.log import Log, MetaState, sealed_key
 from journal.record import Actor, Cause, Head, Record, encode_body
+from journal.sealing import Sealer
 from journal.store import Store, purge_parts
+from journal.vault import Vault
 from projections import partitions
 from projections.fold import apply
 from projections.state import State
@@ -34,6 +37,19 @@ def _bloom(plain: Iterable[tuple[int, bytes]]) -> int:
     return NONE
 
 
+class Journal(Protocol):
+    """What a batch is made for: a store, or what is to be one."""
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def vault(self) -> Vault: ...
+
+    @property
+    def sealer(self) -> Sealer: ...
+
+
 class Content:
     """What a batch holds so far. Apart from the batch itself, so that the batch's view can look at it without
     a circle of references: one would keep the read transactions until the next collection."""
@@ -46,7 +62,7 @@ class Content:
 class Admission:
     """A batch in the making, over one snapshot of the projections."""
 
-    def __init__(self, store: Store, state: State, view: View, pending: WorkingSet, content: Content) -> None:
+    def __init__(self, store: Journal, state: State, view: View, pending: WorkingSet, content: Content) -> None:
         self._store = store
         self.state = state
         self.view = view
@@ -127,11 +143,11 @@ class Admission:
         self.sealed.sort()
         return self._store.log.append(self.bodies, self.sealed, self._meta_state(), removed=self._removed)
 
-    def destroy(self, then: Callable[[Head], None]) -> Head:
+    def destroy(self, store: Store, then: Callable[[Head], None]) -> Head:
         """`commit` of a batch with PURGE records, and what they say, in the order of contract ERASURE §2; `then` is
         done when the keys are gone. Whatever it raises, the outcome is unknown: the next opening finishes it."""
         self.sealed.sort()
-        return purge_parts(self._store, self.bodies, self.sealed, self._meta_state(), then)
+        return purge_parts(store, self.bodies, self.sealed, self._meta_state(), then)
 
     def _meta_state(self) -> MetaState:
         old = self._store.log.state

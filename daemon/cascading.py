@@ -4,6 +4,7 @@ A breadth-first walk over three indexes: who has a turn's words, what was made f
 Each memory once, whatever the diamonds and circles; what is purged already is passed through, since what was made from
 it is there. Copies go with their source whatever the cascade, also those of what the cascade takes.
 A version without sources of its own stands on those of the one it took the place of, so it derives from them too.
+What can't be read costs itself only: whoever plans a purge has it left out, and walks again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
+from daemon import limits
+from daemon.prepare import invalid
 from journal import events
 from journal.codes import Cascade, EdgeType, ExternalKind, ExternalUse, Mark
 from journal.errors import DamagedRecord
@@ -29,22 +32,32 @@ Step = Callable[[], None]
 
 class Going:
     """The memories that go. `rows` are those that are there and not purged yet: named ones first, in the order given,
-    then as they were reached. `copies` says which went along with which source."""
+    then as they were reached. `copies` says which went along with which source. `unreadable` stay, because a record of
+    theirs can't be read: with what is wrong."""
 
     def __init__(self, state: State, record: RecordOf, cascade: Cascade, step: Step) -> None:
         self._state, self._record, self._cascade, self._step = state, record, cascade, step
+        self._named: tuple[int, ...] = ()
         self._reached: set[int] = set()
         self.rows: dict[int, MemoryRow] = {}
         self.copies: dict[int, list[int]] = {}
+        self.unreadable: dict[int, DamagedRecord] = {}
 
     def walk(self, named: Iterable[int]) -> None:
-        """Raises DamagedRow, DamagedRecord."""
-        waiting = deque(tsid for tsid in dict.fromkeys(named) if self._reach(tsid))
+        """Raises DamagedRow, and Refused when more go than one action takes."""
+        self._named = tuple(dict.fromkeys(named))
+        waiting = deque(tsid for tsid in self._named if self._reach(tsid))
         while waiting:
             tsid = waiting.popleft()
             for other in self._taken_with(tsid):
                 if other not in self._reached and self._reach(other):
                     waiting.append(other)
+
+    def leave_out(self, unreadable: dict[int, DamagedRecord]) -> None:
+        """Walk again as if these were not there. Raises as `walk`."""
+        self.unreadable.update(unreadable)
+        self._reached, self.rows, self.copies = set(), {}, {}
+        self.walk(self._named)
 
     def goes(self, tsid: int) -> bool:
         """Whether nothing will be left of it: it goes, or went before."""
@@ -55,17 +68,20 @@ class Going:
 
     def _reach(self, tsid: int) -> bool:
         self._step()
-        row = self._state.memory(tsid)
+        row = None if tsid in self.unreadable else self._state.memory(tsid)
         if row is None:
             return False
         self._reached.add(tsid)
         if not row.has(Mark.PURGED):
             self.rows[tsid] = row
+        if len(self.rows) > limits.MEMORIES_PER_ACTION:
+            message = "more memories would go, with copies and cascade, than one action takes: purge less at a time"
+            raise invalid("cascade", message, limit=limits.MEMORIES_PER_ACTION)
         return True
 
     def _taken_with(self, tsid: int) -> Iterator[int]:
         for copy in texts.quoting(self._state, tsid):
-            row = self._state.memory(copy)
+            row = None if copy in self.unreadable else self._state.memory(copy)
             if row is not None and not row.has(Mark.PURGED):
                 self.copies.setdefault(tsid, []).append(copy)
             yield copy
@@ -98,10 +114,15 @@ class Going:
         if any(not self.goes(source) for _, _, source in edges.grounding(self._state, tsid)):
             return True
         owners = (self._state.memory(owner) for owner in edges.owners(self._state, tsid))
-        return any(row is not None and row.traits & FROM_OUTSIDE and self._stands_outside(row) for row in owners)
+        return any(row is not None and row.traits & FROM_OUTSIDE and self._stands_outside(tsid, row) for row in owners)
 
-    def _stands_outside(self, row: MemoryRow) -> bool:
-        event = genesis(self._record, row)
+    def _stands_outside(self, tsid: int, row: MemoryRow) -> bool:
+        try:
+            event = genesis(self._record, row)
+        except DamagedRecord as error:  # nobody can know, so it stays, and that is told
+            if tsid not in self.rows:
+                self.unreadable[tsid] = error
+            return True
         return any(
             each.use == ExternalUse.DERIVED_FROM and each.kind != ExternalKind.CONTEXT for each in event.externals
         )

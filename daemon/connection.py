@@ -41,7 +41,8 @@ from journal.codes import Via
 WRITE_BUFFER_BYTES = 1024 * 1024
 SUBSCRIBED_BUFFER_BYTES = 256 * 1024
 """What waits for a subscriber to take it, before nothing more is read for it."""
-LINES_A_TURN = 4
+LINES_A_TURN = 1
+"""The rest of what came is taken bit by bit (`later.py`)."""
 READS_AT_ONCE = 4
 READS_A_TURN = 4
 """How many brief reads are answered at once, before others have their turn."""

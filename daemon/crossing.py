@@ -1,12 +1,15 @@
 """An operator in a tenant that is not its own leaves a record there: `operator_crossed`, with the verb.
 
-A write leaves it in its own command (`daemon/writer.py`). A question leaves one of its own before it is answered, at
-most one for each (uid, tenant, verb) in EVERY_MS. Invariant: it never keeps a question from being answered. Where
-nothing can be written (a full disk, a writer that failed) it is answered all the same, and the log says so.
+A write leaves it in its own command (`daemon/leaving.py`). A question leaves one of its own before it is answered, and
+so does a write that is refused or changes nothing, for its answer tells something too: where none was left for that
+(uid, tenant, verb) in EVERY_MS. Invariant: it never keeps a question from being answered. Where nothing can be written
+(a full disk, a writer that failed) it is answered all the same, and the log says so.
 
 Recorded is who looks at what a tenant has. What tells of the store as a whole (`status`, `head`, `metrics`, `hello`,
-`audit`, `backup`, `rebuild`, records and subscriptions that are `store_wide`) is nobody's, and leaves none. Nor does a
-tenant begin by being read: where nothing was ever written, there was nothing to see.
+`audit` that names no tenant, `backup`, `rebuild`, the skeletons of records that are `store_wide`) is nobody's, and
+leaves none. With more than a skeleton, records that are `store_wide` leave one in each tenant whose frames are told, a
+subscription in each that there is when it begins, and `residue` in each of whose memories it finds something. Nor does
+a tenant begin by being read: where nothing was ever written, there was nothing to see.
 """
 
 from __future__ import annotations
@@ -78,6 +81,10 @@ class Crossings:
                     self._say((caller.uid, tenant, verb), now_ms, refused)
                 else:
                     _remember(self._recorded, (caller.uid, tenant, verb), now_ms)
+
+    def remember(self, uid: int, tenant: str, verb: str, now_ms: int) -> None:
+        """A write left one in its own command."""
+        _remember(self._recorded, (uid, tenant, verb), now_ms)
 
     def _due(self, verb: str, caller: Caller, tenants: Iterable[str], now_ms: int) -> Iterator[str]:
         for tenant in tenants:

@@ -5,13 +5,19 @@ the words and particulars of each record about it; the parts of proposals that n
 it. A session's key and defaults go with the last of its memories, an entity's name with the last memory that names it.
 Each part is listed once, with the first memory that takes it along; one whose key is destroyed already isn't listed.
 
-The plan reads a state and records, so that a dry run and the writer make the same one.
+Two things are not done. Words about a memory that is held are evidence too: a proposal that names it is not taken along
+with its other end, so that purge is refused as one of the held memory would be. And a memory of which a record can't be
+read is left as it is, with all that is its own, because nobody can say which keys are: the others go.
+
+The plan reads a state and records, so that a dry run and the writer make the same one. It costs a look for each memory,
+each of its records and edges, and for each text, line of versions, session and entity one look at who has it; no record
+that it makes outgrows a frame.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 from daemon import limits
@@ -25,6 +31,14 @@ from projections.rows import MemoryRow
 from projections.state import KEY32_32, KEY64, KEY64_64, State
 
 TARGETS_A_RECORD = 1000
+RECORD_BYTES = 3 << 20
+"""About as long a record may be as JSON: with its bytes as base64 the frame of it is a line. The last of its memories
+may go a little beyond."""
+PARTS_A_RECORD = 12_000
+REFS_A_PURGE = 600_000
+"""Ids of what survives in all records of one purge: of many memories each tells fewer."""
+REFS_AT_LEAST = 10
+_TARGET_BYTES, _PART_BYTES, _REF_BYTES = 1024, 192, 32
 _DERIVED = int(EdgeType.DERIVED_FROM)
 
 IsShredded = Callable[[int], bool]
@@ -48,24 +62,61 @@ class Piece(NamedTuple):
     entities: list[int]
 
 
+class Planned(NamedTuple):
+    """A whole purge. `held`: memories that are held, and that words which would go are about."""
+
+    pieces: list[Piece]
+    held: list[Ref]
+
+
+def plan(state: State, record: RecordOf, going: Going, is_shredded: IsShredded, session: int = 0) -> Planned:
+    """What is destroyed with the memories that go, and of `session` (a number) what is its own if no memory is left in
+    it. What can't be read is left out of `going`. Raises DamagedRow; DamagedRecord when nothing else is left."""
+    while True:
+        making = Plan(state, record, going, is_shredded)
+        pieces = list(making.pieces(session))
+        if not making.unreadable:
+            return Planned(pieces, sorted(making.held))
+        going.leave_out(making.unreadable)
+        if not going.rows:
+            raise next(iter(making.unreadable.values()))
+
+
 class Plan:
-    """Makes pieces of at most `TARGETS_A_RECORD` memories. Holds the parts of one piece, and the keys of all."""
+    """Makes pieces of at most `TARGETS_A_RECORD` memories and about `RECORD_BYTES`. Of use only when nothing turned out
+    to be `unreadable`: what goes with what depends on all."""
 
     def __init__(self, state: State, record: RecordOf, going: Going, is_shredded: IsShredded) -> None:
         self._state, self._record, self._going, self._is_shredded = state, record, going, is_shredded
+        self.unreadable: dict[int, DamagedRecord] = {}
+        self.held: set[Ref] = set()
         self._taken: set[tuple[int, int]] = set()
         self._sessions: set[int] = set()
         self._entities: set[int] = set()
         self._proposals: set[int] = set()
+        self._sharers: dict[int, int] = {}  # of a text, by the record that owns it
+        self._lines: dict[int, _Line] = {}  # of versions, by each of them
+        self._told_each = max(REFS_AT_LEAST, min(limits.DOWNSTREAM_TOLD, REFS_A_PURGE // (4 * len(going.rows) or 1)))
 
-    def pieces(self) -> Iterator[Piece]:
-        """Raises DamagedRow, DamagedRecord."""
-        waiting = iter(self._going.rows.items())
-        while chunk := list(islice(waiting, TARGETS_A_RECORD)):
-            piece = Piece([], [], [], [], [])
-            for tsid, row in chunk:
-                piece.erased.append(self._erase(tsid, row, piece))
-            yield piece
+    def pieces(self, session: int = 0) -> Iterator[Piece]:
+        """Raises DamagedRow, and DamagedRecord for the session."""
+        piece, size_bytes = Piece([], [], [], [], []), 0
+        for tsid, row in self._going.rows.items():
+            parts = len(piece.parts)
+            try:
+                erased = self._erase(tsid, row, piece)
+            except DamagedRecord as error:
+                self.unreadable[tsid] = error
+                continue
+            piece.erased.append(erased)
+            size_bytes += _size_bytes(erased.target) + _PART_BYTES * (len(piece.parts) - parts)
+            if size_bytes >= RECORD_BYTES or len(piece.erased) == TARGETS_A_RECORD:
+                yield from _in_records(piece)
+                piece, size_bytes = Piece([], [], [], [], []), 0
+        if session:
+            self._take_session(session, piece)
+        if piece.erased or piece.parts:
+            yield from _in_records(piece)
 
     def _erase(self, tsid: int, row: MemoryRow, piece: Piece) -> Erased:
         event = genesis(self._record, row)
@@ -80,13 +131,18 @@ class Plan:
         self._take_entities(event.entities, piece)
         taken = piece.parts[first:]
         text_bytes = 0 if text is None else text.length
+        copies = sorted(set(self._going.copies.get(tsid, ())))
+        derived = self._surviving(child for edge_type, _, child in incoming if edge_type == _DERIVED)
+        sources = self._surviving(source for _, source in event.sources)
+        others = self._line(tsid).left if revises else []
         target = PurgeTarget(
             row.kind, tsid, keys_shredded=len(taken), payload_bytes=sum(part.length for part in taken),
             text_bytes=text_bytes, text_retained_shared=0 if kept is None else kept.length, text_shared_with=sharers,
-            entity_links_removed=len(event.entities), quoting_purged=self._refs(self._going.copies.get(tsid, ())),
-            derived_surviving=self._surviving(child for edge_type, _, child in incoming if edge_type == _DERIVED),
-            sources_surviving=self._surviving(source for _, source in event.sources),
-            versions_surviving=self._surviving(self._line(tsid)) if revises else (),
+            entity_links_removed=len(event.entities), quoting_purged=self._refs(copies),
+            derived_surviving=self._refs(derived), sources_surviving=self._refs(sources),
+            versions_surviving=self._refs(others), quoting_purged_count=len(copies),
+            derived_surviving_count=len(derived), sources_surviving_count=len(sources),
+            versions_surviving_count=len(others),
         )  # fmt: skip
         return Erased(target, text)
 
@@ -106,18 +162,23 @@ class Plan:
         part = next((each for each in event.parts if each.part == Part.TEXT and each.slot), None)
         if part is None or (self._is_shredded(part.slot)):
             return None, None, 0
-        owners = (tsid,) if part.owner_seq == row.seq else self._owner_of(part.owner_seq)
-        users = [*texts.sharing(self._state, part.owner_seq), *owners]
-        sharers = sum(not self._going.goes(user) for user in users)
+        sharers = self._sharers.get(part.owner_seq)
+        if sharers is None:
+            sharers = sum(not self._going.goes(user) for user in texts.sharing(self._state, part.owner_seq))
+            sharers += part.owner_seq != row.seq and self._owner_stays(part.owner_seq)
+            self._sharers[part.owner_seq] = sharers
         if sharers:
             return None, part, sharers
         self._take(piece, (part,))
         return part, None, 0
 
-    def _owner_of(self, seq: int) -> Iterator[int]:
-        event = self._event(seq)
-        if isinstance(event, events.MemoryCreated):
-            yield event.id
+    def _owner_stays(self, seq: int) -> bool:
+        """Whether the memory whose record owns a text does not go. One that can't be read has it still."""
+        try:
+            event = self._event(seq)
+        except DamagedRecord:
+            return True
+        return isinstance(event, events.MemoryCreated) and not self._going.goes(event.id)
 
     # --- records about it ----------------------------------------------------------------------------
 
@@ -140,8 +201,17 @@ class Plan:
         for seq in (row.made_seq, row.decided_seq):
             if seq:
                 self._take(piece, _own(self._event(seq)))
+        if len(piece.parts) > before:
+            self.held.update(self._held_in(row))
         if len(piece.parts) > before or row.status == ProposalStatus.PROPOSED:
             piece.proposals.append(proposal)
+
+    def _held_in(self, row: proposals.ProposalRow) -> Iterator[Ref]:
+        """The end of a proposal that is held. What goes is not: that was looked at before."""
+        for ref in (row.memory, row.other):
+            memory = None if ref is None else self._state.memory(ref[1])
+            if ref is not None and memory is not None and memory.has(Mark.HELD) and not memory.has(Mark.PURGED):
+                yield ref
 
     def _event(self, seq: int) -> Any:
         record = self._record(seq)
@@ -195,23 +265,47 @@ class Plan:
 
     # --- what survives -----------------------------------------------------------------------------------
 
-    def _line(self, tsid: int) -> Iterator[int]:
-        """All versions of it, before and after."""
-        seen, waiting = {tsid}, [tsid]
-        while waiting:
-            for other in versions(self._state, waiting.pop(0)):
-                if other not in seen:
-                    seen.add(other)
-                    waiting.append(other)
-                    yield other
+    def _line(self, tsid: int) -> _Line:
+        """All versions of it, before and after; looked up once for all of them."""
+        if tsid not in self._lines:
+            line, waiting = _Line([]), deque([tsid])
+            self._lines[tsid] = line
+            while waiting:
+                for other in versions(self._state, waiting.popleft()):
+                    if other not in self._lines:
+                        self._lines[other] = line
+                        waiting.append(other)
+                        if not self._going.goes(other):
+                            line.left.append(other)
+            line.left.sort()
+        return self._lines[tsid]
 
-    def _surviving(self, tsids: Iterable[int]) -> tuple[Ref, ...]:
-        left = (tsid for tsid in tsids if not self._going.goes(tsid))
-        return self._refs(islice(left, limits.DOWNSTREAM_TOLD))
+    def _surviving(self, tsids: Iterable[int]) -> list[int]:
+        return sorted({tsid for tsid in tsids if not self._going.goes(tsid)})
 
-    def _refs(self, tsids: Iterable[int]) -> tuple[Ref, ...]:
-        found = ((tsid, self._going.rows.get(tsid) or self._state.memory(tsid)) for tsid in sorted(set(tsids)))
+    def _refs(self, tsids: Sequence[int]) -> tuple[Ref, ...]:
+        """The first of them."""
+        found = ((tsid, self._going.rows.get(tsid) or self._state.memory(tsid)) for tsid in tsids[: self._told_each])
         return tuple([(row.kind, tsid) for tsid, row in found if row is not None])
+
+
+class _Line(NamedTuple):
+    """The versions of one memory that survive, by id."""
+
+    left: list[int]
+
+
+def _size_bytes(target: PurgeTarget) -> int:
+    told = (target.quoting_purged, target.derived_surviving, target.sources_surviving, target.versions_surviving)
+    return _TARGET_BYTES + _REF_BYTES * sum(map(len, told))
+
+
+def _in_records(piece: Piece) -> Iterator[Piece]:
+    """What one record can say, and the parts that it can't in further ones, without memories."""
+    parts = piece.parts
+    yield piece._replace(parts=parts[:PARTS_A_RECORD])
+    for at in range(PARTS_A_RECORD, len(parts), PARTS_A_RECORD):
+        yield Piece([], parts[at : at + PARTS_A_RECORD], [], [], [])
 
 
 def _own(event: Any) -> tuple[SealedPart, ...]:

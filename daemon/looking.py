@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from secrets import randbits
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ def submit(service: Service, call: Call, write: PreparedWrite, job_bytes: int) -
     began_s = perf_counter()
     asked_s = monotonic()
     if call.rights is not None:
-        call.rights.may_write(call.caller, VERBS[call.method], write.tenant)
+        call.rights.may_write(call.caller, VERBS[call.method], call.params, write.tenant)
     if call.method in ("purge", "hold"):
         purge_looking.check_asked(call.method, call.params, call.caller)
     else:
@@ -129,16 +130,18 @@ def _cohort(view: Reading, params: Any, tenant_name: str, tenant: int) -> c.Coho
     bound = bound_to(tenant_name, "cohort", params.action, params.downstream, params.sel)
     if params.token is UNSET:
         planned = Planned(view, find(view, params.sel, params.downstream), action)
-        token = planned.token
+        token = planned.token._replace(look=randbits(64))
         return planned.told(seal(token, hash_key, bound) if len(planned.touched) else None)
     token = unseal(params.token, hash_key, bound, view.store.epoch)
     seq = view.snapshot.watermark_seq()
-    again = done_with(view.state, tenant, token, action, token.seq)
+    used = token.fingerprint(hash_key)
+    again = done_with(view.state, view.record, tenant, used, token.seq)
     if again:
-        return 0, Resolved(seq, token, None, again=again)
+        return 0, Resolved(seq, token, None, again=again, used=used)
     found = find(view, params.sel, params.downstream)
     now = Planned(view, found, action).token
-    if now[2:] != token[2:]:
+    if now.found != token.found:
         raise changed(now.selected_count)
     downstream = tuple(sorted(tsid for _, tsid in found.downstream.refs)) if params.downstream else ()
-    return len(found.touched), Resolved(seq, token, found.fields, tuple(found.selected.tolist()), downstream)
+    selected = tuple(found.selected.tolist())
+    return len(found.touched), Resolved(seq, token, found.fields, selected, downstream, used=used)

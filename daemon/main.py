@@ -37,6 +37,7 @@ from daemon.scrubbing import scrub_in_child
 from daemon.server import Server
 from daemon.service import Service
 from daemon.supervising import Supervision
+from daemon.switching import switching_loop
 from daemon.tending import Tending
 from daemon.wire.results import RecoveryOut
 from journal.errors import NoctuaryFault
@@ -48,8 +49,9 @@ from projections.store import ProjectionStore
 
 VERSION = "0.1.0"
 WATCH_S = 0.2
-SWITCH_INTERVAL_S = 0.0005
-"""A question waits for the interpreter behind the writer's batch at most about this long, not Python's 5 ms."""
+COLLECT_EVERY = 5_000
+"""New objects behind which circles of garbage are looked for. A few requests make Python's 700: what is in flight would
+be gone through again and again."""
 HEAD_EVERY_S = 600.0
 SPACE_EVERY_S = 1.0
 
@@ -172,6 +174,7 @@ class Daemon:
         service.start()
         gc.collect()
         gc.freeze()
+        gc.set_threshold(COLLECT_EVERY)
         front.begin(service, recovery)
         log.info("ready", pid=os.getpid(), version=VERSION)
         _log_head(service.store)
@@ -252,9 +255,8 @@ def run_daemon(config: Config, reload: Callable[[], Config] | None = None, *, ch
     configure_logs(config.log_level)
     os.umask(0o077)
     harden()
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
-        with asyncio.Runner() as runner:
+        with asyncio.Runner(loop_factory=switching_loop) as runner:
             try:
                 code = int(runner.run(_run(config, reload or load_config, check_all)))
             finally:

@@ -25,10 +25,11 @@ from journal.masterkey import PLAIN, Keys
 from journal.space import make_way
 from journal.store import Store, Walk, open_store
 from journal.verify import ShouldStop
+from projections import watermark
 from projections.copy import take_copy
 from projections.rows import DamagedRow
 from projections.scrub import INLINE_ENTRIES, entries, scrub
-from projections.store import Progress, ProjectionStore, check_watermark, peek_watermark
+from projections.store import Progress, ProjectionStore
 from projections.tables import PROJECTIONS
 from projections.trust import is_of_another_boot, may_be_trusted
 
@@ -81,9 +82,9 @@ def journal_for_rebuilding(state: Path) -> Store:
 
 def _check_projections(directory: Path, boot_id: bytes, journal: Log) -> bool:
     """Whether they can be gone on with. Raises DamagedStore when they say that the journal is not what it was."""
-    if peek_watermark(directory, boot_id) is None:
+    if watermark.peek(directory, boot_id) is None:
         return False
-    check_watermark(directory, boot_id, journal)
+    watermark.check(directory, boot_id, journal)
     return True
 
 

@@ -154,14 +154,22 @@ def check_role(verb: Verb, caller: Caller) -> None:
     )
 
 
+def check_grant(verb: Verb, params: Any, caller: Caller) -> None:
+    """What an agent needs a grant for beside its role. Raises Refused: denied."""
+    if verb.name != "purge" or caller.role is not CallerRole.AGENT:
+        return
+    if not caller.purge:
+        raise Refused(Reason.DENIED, "purging needs the grant `purge`")
+    if params.ids is UNSET and params.sel is not UNSET:
+        raise Refused(Reason.DENIED, "an agent purges by ids", parameter="sel")
+
+
 def check_access(verb: Verb, params: Any, caller: Caller) -> None:
     """Whether `caller` may ask this. Raises Refused: denied, or not_found for another's tenant."""
     check_role(verb, caller)
-    tenant = params.tenant
     may = caller.may_write if verb.writes else caller.may_read
-    allowed = tenant is UNSET or may(tenant)
-    others = getattr(params, "tenants", UNSET)
-    if others is not UNSET:
-        allowed = allowed and all(map(caller.may_read, others))
-    if not allowed:
+    if params.tenant is not UNSET and not may(params.tenant):
         raise Refused(Reason.NOT_FOUND, "there is no such tenant", parameter="tenant")
+    others = getattr(params, "tenants", UNSET)
+    if others is not UNSET and not all(map(caller.may_read, others)):
+        raise Refused(Reason.NOT_FOUND, "there is no such tenant", parameter="tenants")

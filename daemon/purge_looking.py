@@ -6,31 +6,33 @@ code as the one that the writer carries out. An agent who may purge names ids.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
-from daemon import limits
 from daemon.caller import Caller
 from daemon.cascading import Going
-from daemon.commands.purging import RESULTS_TOLD, ToPurge, named, refuse_held, told
+from daemon.commands.purging import WORDS_OF_HELD, ToPurge, named, refuse_held, session_alone, slots_of
 from daemon.commands.table import PreparedWrite
-from daemon.erasing import Plan
+from daemon.erasing import held_among, plan
 from daemon.erasure_words import file_system
+from daemon.peers import check_grant
 from daemon.prepare import UNSET, invalid
-from daemon.purge_told import outcome, totals
+from daemon.purge_told import RESULTS_TOLD, Telling, outcome, totals
 from daemon.reads.reading import Reading
 from daemon.reads.resolving import Found, find
-from daemon.refusal import Reason, Refused
 from daemon.selections import Resolved, Token, bound_to, changed, check, digest_of, digest_of_all, seal, unseal
 from daemon.wire.erasure_results import PurgeOutcome, PurgeResult
+from daemon.wire.verbs import VERBS
 from journal import events
-from journal.codes import CallerRole, Cascade
+from journal.codes import Cascade
+from journal.errors import DamagedRecord
+from journal.fingerprints import KEY_BYTES
 from journal.store import Store
+from journal.tsid import format_tsid
 from journal.vault import SlotState
-
-_SOME_KEY = bytes(1)
-"""Stands for the key of a purge that is not made yet."""
+from journal.verify import Finding
 
 
 def acts_at_once(verb: str, params: Any) -> bool:
@@ -43,8 +45,7 @@ def check_asked(verb: str, params: Any, caller: Caller) -> None:
     if verb == "hold":
         check(params.sel)
         return
-    if caller.role is CallerRole.AGENT and not caller.purge:
-        raise Refused(Reason.DENIED, "purging needs the grant `purge`")
+    check_grant(VERBS[verb], params, caller)
     if (params.ids is UNSET) is (params.sel is UNSET):
         raise invalid("ids" if params.ids is UNSET else "sel", "say which memories: either by ids, or by a selection")
     if params.ids is not UNSET:
@@ -52,8 +53,6 @@ def check_asked(verb: str, params: Any, caller: Caller) -> None:
             raise invalid("token", "what is named by ids is purged at once")
         named(params)
         return
-    if caller.role is CallerRole.AGENT:
-        raise Refused(Reason.DENIED, "an agent purges by ids", parameter="sel")
     if params.dry_run and params.token is not UNSET:
         raise invalid("token", "a token is for doing it, and a dry run does nothing")
     check(params.sel)
@@ -66,7 +65,13 @@ def prepared(store: Store, resolved: Resolved | None = None) -> ToPurge:
     def is_shredded(slot: int) -> bool:
         return vault.state(slot) is SlotState.SHREDDED
 
-    return ToPurge(vault.hash_key, file_system(store.dir.root), is_shredded, resolved)
+    def note(error: DamagedRecord) -> None:
+        store.note(Finding("read_damaged", error.seq, str(error), "Run `noctuary audit`."))
+
+    return ToPurge(
+        vault.hash_key, os.urandom(KEY_BYTES), file_system(store.dir.root), is_shredded, store.epoch_of_purge, note,
+        resolved,
+    )  # fmt: skip
 
 
 def look_hold(view: Reading, params: Any) -> tuple[int, Resolved]:
@@ -85,21 +90,16 @@ def look_purge(view: Reading, params: Any, write: PreparedWrite) -> PurgeResult 
         asked = [(row.kind, tsid) for tsid in found.selected.tolist() if (row := view.memory(tsid)) is not None]
     going = Going(view.state, view.record, Cascade[params.cascade.upper()], view.asking.check)
     going.walk(tsid for kind, tsid in asked if view.memory(tsid, kind) is not None)
-    if len(going.rows) > limits.MEMORIES_PER_ACTION:
-        raise invalid(
-            "cascade", "more memories would go than one action takes: purge less at a time",
-            limit=limits.MEMORIES_PER_ACTION, current=len(going.rows),
-        )  # fmt: skip
-    refuse_held(going)
+    refuse_held(held_among(going.rows.items()))
     if found is None:
-        return _would(view, params, asked, going, None) if params.dry_run else (len(going.rows), prepared(view.store))
+        return _would(view, params, asked, going, 0, "") if params.dry_run else (len(going.rows), prepared(view.store))
     bound = bound_to(
         write.tenant, "purge", f"{params.cascade} {params.block_reingest} {params.reason}", False, params.sel
     )
     now = _token(view, found.selected.tolist(), list(going.rows))
     hash_key = view.store.vault.hash_key
     if params.token is UNSET:
-        return _would(view, params, asked, going, seal(now, hash_key, bound) if going.rows else None)
+        return _would(view, params, asked, going, session_alone(params, found.fields), seal(now, hash_key, bound))
     given = unseal(params.token, hash_key, bound, view.store.epoch)
     if now[2:] != given[2:]:
         raise changed(now.selected_count)
@@ -117,30 +117,38 @@ def _resolved(view: Reading, found: Found, token: Token) -> Resolved:
     return Resolved(view.snapshot.watermark_seq(), token, found.fields, tuple(found.selected.tolist()))
 
 
-def _would(view: Reading, params: Any, asked: list[events.Ref], going: Going, token: str | None) -> PurgeResult:
-    name = file_system(view.store.dir.root)
-    plan = Plan(view.state, view.record, going, prepared(view.store).is_shredded)
-    planned: list[events.Purged] = []
+def _would(view: Reading, params: Any, asked: list[events.Ref], going: Going, session: int, token: str) -> PurgeResult:
+    """What a purge would do; the token only where there is something to do."""
+    given = prepared(view.store)
+    planned = plan(view.state, view.record, going, given.is_shredded, session)
+    refuse_held(planned.held, WORDS_OF_HELD)
+    for error in going.unreadable.values():
+        given.note_damage(error)
+    purged: list[events.Purged] = []
     outcomes: dict[int, PurgeOutcome] = {}
     tenant = view.tenant_names[0]
-    for piece in plan.pieces():
+    for piece in planned.pieces:
         view.asking.check()
         event = events.Purged(
-            targets=tuple([each.target for each in piece.erased]), parts=tuple(piece.parts), file_system=name,
-            fingerprint_key=_SOME_KEY if params.block_reingest else None,
+            targets=tuple([each.target for each in piece.erased]), parts=tuple(piece.parts),
+            file_system=given.file_system, sessions=tuple(piece.sessions),
+            fingerprint_key=given.fingerprint_key if params.block_reingest else None,
         )  # fmt: skip
-        planned.append(event)
+        purged.append(event)
         for target in event.targets[: RESULTS_TOLD + 1 - len(outcomes)]:
             outcomes[target.id] = outcome(target, tenant, None, event)
-    results, before_now = told(asked, outcomes, view.memory, tenant, name)
-    answer = PurgeResult(
-        results=results[:RESULTS_TOLD], results_cut=_is_cut(results, going), totals=totals(planned, before_now),
-        receipt=None, count=len(going.rows), dry_run=True,
+    slots = slots_of(purged)
+    telling = Telling(
+        view.state, view.record, view.memory, tenant, given.file_system, given.epoch_of, going.unreadable,
+        lambda slot: slot in slots or given.is_shredded(slot), lambda tsid: not going.goes(tsid),
     )  # fmt: skip
-    if token is not None:
+    results, cut = telling.results(asked, outcomes)
+    rows = (view.session(number) for event in purged for number in event.sessions)
+    answer = PurgeResult(
+        results=results, results_cut=cut, totals=totals(purged, telling.before(asked)), receipt=None,
+        count=len(going.rows), dry_run=True,
+        sessions=[f"session:{format_tsid(row.id)}" for row in rows if row is not None][:RESULTS_TOLD],
+    )  # fmt: skip
+    if token and purged:
         answer.token = token
     return answer
-
-
-def _is_cut(results: list[PurgeOutcome], going: Going) -> bool:
-    return len(results) > RESULTS_TOLD or len(going.rows) > RESULTS_TOLD

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from daemon.caller import Caller
-from daemon.peers import Credentials, Peers, check_access, check_role
+from daemon.peers import Credentials, Peers, check_access, check_grant, check_role
 from daemon.refusal import Reason, Refused
 from daemon.wire.verbs import Verb
 
@@ -34,13 +34,14 @@ class Rights(NamedTuple):
             raise self.peers.unknown(self.credentials)
         return found
 
-    def may_write(self, was: Caller, verb: Verb | None, tenant: str) -> Caller:
+    def may_write(self, was: Caller, verb: Verb | None, params: Any, tenant: str) -> Caller:
         """The caller as it is now, when it may still write there. `verb` None: no verb of the wire. Raises Refused."""
         now = self.now(was)
         if now is was:
             return was
         if verb is not None:
             check_role(verb, now)
+            check_grant(verb, params, now)
         if not now.may_write(tenant):
             raise Refused(Reason.NOT_FOUND, "there is no such tenant", parameter="tenant")
         return now

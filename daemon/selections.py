@@ -1,8 +1,9 @@
 """Acting on a selection in two steps: a dry run that tells and gives a token, then the act with the token.
 
 The token is stateless: base64 of a `Token`, big-endian (epoch u32, record u64, counts u32 each, BLAKE2b-128 of what was
-selected and of what would be touched), then a keyed BLAKE2b-128 over that and what it is bound to: tenant, verb, what
-is to be done, and the selection in one spelling. So it can't be made up, changed, or used for anything else.
+selected and of what would be touched, u64 that tells one dry run from the next), then a keyed BLAKE2b-128 over that and
+what it is bound to: tenant, verb, what is to be done, and the selection in one spelling. So it can't be made up,
+changed, or used for anything else.
 
 Selecting may look at everything, so it is done in a read (`find` in `daemon/reads/resolving.py`). The writer is given
 what was found (`Resolved`) and decides whether it still holds: it looks only at what records since then speak of.
@@ -39,13 +40,14 @@ ALIVE_OR_NOT = tuple(status.wire for status in Status if status is not Status.PU
 OPENED_MOST = 4096
 """Memories whose content the writer opens to see what is still meant; from there on it has who asks look again."""
 _LISTS = ("origins", "kinds", "status", "tags")
-_PACKED = struct.Struct(">IQII16s16s")
+_PACKED = struct.Struct(">IQII16s16sQ")
 _MAC_BYTES = 16
 _CANONICAL = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Token(NamedTuple):
-    """What a dry run found, at record `seq`: of how many memories, and of which exactly."""
+    """What a dry run found, at record `seq`: of how many memories, and of which exactly. `look`: a random number, where
+    it matters which dry run it was."""
 
     epoch: int
     seq: int
@@ -53,6 +55,17 @@ class Token(NamedTuple):
     touched_count: int
     selected: bytes
     touched: bytes
+    look: int = 0
+
+    @property
+    def found(self) -> tuple[int, int, bytes, bytes]:
+        """What two dry runs have in common that found the same."""
+        return self.selected_count, self.touched_count, self.selected, self.touched
+
+    def fingerprint(self, hash_key: bytes) -> bytes:
+        """By which its use is known again. It is of ids and numbers only, not of what the selection asks for: that can
+        be content, of which nothing may outlast a purge."""
+        return keyed_hash(hash_key, b"used", _PACKED.pack(*self))[:_MAC_BYTES]
 
 
 class Fields(NamedTuple):
@@ -91,7 +104,7 @@ class Fields(NamedTuple):
 
 class Resolved(NamedTuple):
     """What a selection meant at record `seq`: TSIDs in id order, and what derives from them when that is touched too.
-    `again`: what the token was for is done already, by this command."""
+    `used`: the token's fingerprint, where its use is kept. `again`: it was used already, by this cohort."""
 
     seq: int
     token: Token
@@ -99,6 +112,7 @@ class Resolved(NamedTuple):
     selected: tuple[int, ...] = ()
     downstream: tuple[int, ...] = ()
     again: int = 0
+    used: bytes = b""
 
 
 def check(sel: Any, parameter: str = "sel", purged: bool = False) -> None:
@@ -142,7 +156,11 @@ def bound_to(tenant: str, verb: str, what: str, downstream: bool, sel: Any) -> b
 def seal(token: Token, hash_key: bytes, bound: bytes) -> str:
     packed = _PACKED.pack(*token)
     mac = keyed_hash(hash_key, b"token", packed, bound)[:_MAC_BYTES]
-    return base64.urlsafe_b64encode(packed + mac).decode().rstrip("=")
+    return _spelled(packed + mac)
+
+
+def _spelled(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def unseal(text: str, hash_key: bytes, bound: bytes, epoch: int) -> Token:
@@ -153,12 +171,23 @@ def unseal(text: str, hash_key: bytes, bound: bytes, epoch: int) -> Token:
         token = Token(*_PACKED.unpack(data[: _PACKED.size]))
     except (ValueError, struct.error):
         raise invalid("token", "not a token") from None
+    if _spelled(data) != text:  # one token, one spelling: no padding, no bits that mean nothing
+        raise invalid("token", "not a token")
     if data[_PACKED.size :] != keyed_hash(hash_key, b"token", data[: _PACKED.size], bound)[:_MAC_BYTES]:
         raise invalid("token", "a token for something else, or none of ours")
     if token.epoch != epoch:
         message = f"a token of epoch {token.epoch}: this store was restored since; ask anew"
         raise Refused(Reason.CONFLICT, message, parameter="token", current=epoch)
     return token
+
+
+def open_half(text: str) -> bytes:
+    """What of a token is made from ids and numbers only: without its keyed hash, which is bound to the selection. Empty
+    when it is no token."""
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)[: _PACKED.size]
+    except ValueError:
+        return b""
 
 
 def digest_of(tsids: Tsids) -> bytes:

@@ -1,8 +1,9 @@
 """The socket: accepts, hands requests to the service, hands answers back.
 
 The loop's thread decodes, checks and encodes; writes run on the writer's thread, reads on a few threads of
-a pool; an audit, which can take a minute, has a thread to itself. A batch of answers crosses to the loop once
-and costs each connection one write. It also wakes the subscriptions (`feeder.py`).
+a pool; an audit, which can take a minute, has a thread to itself. A batch of answers crosses to the loop once;
+what one connection gets of it is one write, or a few. It also wakes the subscriptions (`feeder.py`). What takes long
+is done bit by bit (`later.py`), so that a question that comes meanwhile waits for about one turn of the loop.
 
 What clients can make it hold is bounded: connections by the files the process may open, requests in flight and
 what waits in buffers by bytes over all connections. Who comes beyond that is told `overloaded`.
@@ -28,6 +29,7 @@ from daemon.counting import Counts
 from daemon.failures import refusal_of
 from daemon.fair import FairPool
 from daemon.feeder import Feeder
+from daemon.later import Later
 from daemon.listening import BACKLOG, CONNECTIONS_MIN, room_for_connections
 from daemon.peers import Peers
 from daemon.purge_looking import acts_at_once
@@ -52,6 +54,8 @@ callers take turns (`fair.py`). A second backup or rebuild is told that there is
 CROWD = 64
 """As many clients that have left are worth giving back what is free."""
 ACCEPTS_A_TURN = 64
+ANSWERS_AT_ONCE = 32
+"""Of a batch, in one piece of the loop's work: those to one connection are one write."""
 ACCEPT_AGAIN_S = 0.5
 
 log = structlog.get_logger("server")
@@ -102,6 +106,7 @@ class Server:
             self._own_pools.update(dict.fromkeys(verbs, pool))
         self._feeder = Feeder(self.cross, mark_every_s)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._later = Later(self._call_soon)
         self._listener: socket.socket | None = None
         self._sweep: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
@@ -243,7 +248,10 @@ class Server:
         return refusal_of(verb, error)
 
     def soon(self, what: Callable[[], None]) -> None:
-        """On the loop's next turn, when others have had theirs."""
+        """On a later turn of the loop, when others have had theirs."""
+        self._later.add(what)
+
+    def _call_soon(self, what: Callable[[], None]) -> None:
         assert self._loop is not None
         self._loop.call_soon(what)
 
@@ -287,8 +295,13 @@ class Server:
         self.cross(partial(self._reply_batch, [(call.reply, outcome) for call, outcome in answers]))
 
     def _reply_batch(self, answers: Sequence[tuple[Callable[[Any], None], Outcome]]) -> None:
-        _reply_all(answers)
-        self._feeder.committed()
+        of: dict[Connection, list[tuple[Callable[[Any], None], Outcome]]] = {}
+        for answer in answers:
+            of.setdefault(connection_of(answer[0]), []).append(answer)
+        together = [answer for theirs in of.values() for answer in theirs]
+        for first in range(0, len(together), ANSWERS_AT_ONCE):
+            self._later.add(partial(_reply_all, together[first : first + ANSWERS_AT_ONCE]))
+        self._later.add(self._feeder.committed)
 
     def _read(self, request: Request, caller: Caller, asking: Asking, reply: Callable[[Found], None]) -> None:
         self.cross(partial(_reply_all, [(reply, self._outcome(request, caller, asking))]))

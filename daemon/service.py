@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +20,7 @@ from daemon import backup, feed, looking, rebuilding, vacuum
 from daemon.asking import Asking, Tell
 from daemon.call import Call, Deliver
 from daemon.caller import Caller
-from daemon.commands.partitions import ROLL_OVER
+from daemon.commands.partitions import ROLL_OVER, is_due
 from daemon.commands.passes import PassParams
 from daemon.commands.table import CROSSED, PreparedWrite, prepare, prepare_pass, prepare_resolvable
 from daemon.counting import Counts
@@ -49,9 +49,11 @@ from daemon.reads import (
     review,
     sessions,
 )
+from daemon.reads.holdings import holdings
 from daemon.reads.reading import Met, NotBrief, Reading, reading
 from daemon.refusal import Reason, Refused
 from daemon.waiting import Job
+from daemon.wire.audit_results import TenantHoldings
 from daemon.wire.verbs import VERBS
 from daemon.writer import Writer
 from journal.codes import CallerRole, Via
@@ -62,6 +64,7 @@ from journal.verify import Finding
 from projections.filling import Filling
 from projections.header_columns import HeaderColumns
 from projections.rows import DamagedRow
+from projections.state import State
 from projections.store import ProjectionStore
 from projections.warming import Step, nothing, warm
 from projections.workingset import WorkingSet
@@ -114,6 +117,7 @@ class Service:
             store, projections, self.names, moment, self._answer, node, self.space, self.counts, self.quotas
         )
         self.crossings = Crossings(lambda name: bool(self.names.tenant_numbers.get(name)), self._commit_crossing)
+        self.writer.leaving.crossings = self.crossings
 
     def start(self) -> None:
         self.writer.start()
@@ -151,12 +155,34 @@ class Service:
         return self._await(write, sum(2 * len(fact.text) + BYTES_A_MEMORY for fact in write.params.facts))
 
     def roll_over(self) -> None:
-        """Have the day partitions sealed whose day is over. Not for the writer's own thread. Raises Refused."""
+        """Have the day partitions sealed whose day is over, and changed what is due. What keeps it from one tenant is
+        raised when the others are done. Not for the writer's own thread. Raises Refused."""
         today = self.moment.local_day(self.moment.now_ms())
-        for (tenant, _), (number, day) in list(self.names.open_partitions.items()):
-            if number and day is not None and day < today:
-                name = self.names.tenants[tenant].name
-                self._await(PreparedWrite(ROLL_OVER, name, None), 0)
+        days = list(self.names.open_partitions.items())
+        tenants = {tenant for (tenant, _), (number, day) in days if number and day is not None and day < today}
+        tenants.update(self._with_changes_due())
+        first: Refused | None = None
+        for tenant in sorted(tenants):
+            try:
+                self._await(PreparedWrite(ROLL_OVER, self.names.tenants[tenant].name, None), 0)
+            except Refused as refused:
+                first = first or refused
+        if first is not None:
+            raise first
+
+    def _with_changes_due(self) -> Iterator[int]:
+        """The tenants with a partition that is to be changed, or that is damaged: the writer says so then."""
+        threshold = self.moment.vacuum_threshold
+        with self.projections.snapshot() as snapshot:
+            state = State(snapshot, self.projections.counters, snapshot.head)
+            for tenant, numbers in list(self.names.partitions.items()):
+                try:
+                    due = any(is_due(state, number, threshold) for number in numbers)
+                except DamagedRow as error:
+                    note_damage(self.store, self.projections, error)
+                    due = True
+                if due:
+                    yield tenant
 
     def set_resolvable(self, memory: str, index: int, resolvable: bool, tenant: str) -> dict[str, Any]:
         """Have it written that the external source at `index` of a memory can, or can't, be followed now; whether that
@@ -204,15 +230,21 @@ class Service:
         if method in _WORKS:
             return self._work(method, params, asking)
         if method == "residue":
-            return self._residue(params, asking)
+            return self._residue(params, caller, asking)
         tenants = tenants_of(params, caller)
         if method == "audit":
-            return self._audit(params, asking)
+            return self._audit(params, caller, tenants[0], asking)
         self.record_crossing(method, params, caller, tenants, budget)
         if method == "subscribe":
-            return feed.subscribe(self, params, caller, tenants, asking)
+            found = feed.subscribe(self, params, caller, tenants, asking)
+            if records.tells_what_is_sealed(params):
+                self._note_told(method, params, caller, tuple(self.names.tenant_numbers))
+            return found
         if method == "records":
-            return records.records(self, params, caller, tenants, asking)
+            page = records.records(self, params, caller, tenants, asking)
+            if records.tells_what_is_sealed(params):
+                self._note_told(method, params, caller, {frame.tenant for frame in page.frames if frame.tenant})
+            return page
         content = caller.content or caller.role is not CallerRole.AUDITOR
         now_ms = self.moment.now_ms()
         with reading(self.store, self.projections, self.names, tenants, now_ms, content, budget, asking) as view:
@@ -233,8 +265,12 @@ class Service:
         now_ms = self.moment.now_ms()
         if budget is not None and self.crossings.is_due(method, caller, tenants, now_ms):
             raise NotBrief
+        self._note_told(method, params, caller, tenants)
+
+    def _note_told(self, method: str, params: Any, caller: Caller, tenants: Collection[str]) -> None:
+        """Leave it in these tenants that an operator is told what they have."""
         correlation = None if params.correlation is UNSET else params.correlation
-        self.crossings.record(method, caller, tenants, now_ms, correlation)
+        self.crossings.record(method, caller, tenants, self.moment.now_ms(), correlation)
 
     def _keep_met(self, met: Met) -> None:
         """What a question went on from in spite of: damage is kept and logged, what led out of a tenant counted."""
@@ -244,21 +280,42 @@ class Service:
         if met.foreign:
             self.counts.pass_over(met.foreign)
 
-    def _audit(self, params: Any, asking: Asking) -> msgspec.Struct:
+    def _audit(self, params: Any, caller: Caller, tenant: str, asking: Asking) -> msgspec.Struct:
         """What it finds in the journal is kept: `status` tells it from then on. What it finds in the projections is
         mended beside the service, and told until then. Raises Refused."""
         if params.rebuild:
             rebuilding.require_room(self)
-        result = audit.audit(self.store, self.projections, params, asking)
+        sees = audit.everything if caller.role is CallerRole.OPERATOR else partial(self._is_open_to, caller)
+        result = audit.audit(self.store, self.projections, params, asking, sees)
         for found in result.findings:
             if found.code not in audit.FOLDED_AGAIN:
                 self.store.note(Finding(found.code, found.seq, found.what, found.action))
+        if params.tenant is not UNSET:
+            self.record_crossing("audit", params, caller, (tenant,))
+            result.holdings = self._holdings(tenant, asking)
         return result
 
-    def _residue(self, params: Any, asking: Asking) -> msgspec.Struct:
+    def _holdings(self, tenant: str, asking: Asking) -> TenantHoldings:
+        """Raises Refused."""
+        number = self.names.tenant_numbers.get(tenant, 0)
+        try:
+            return holdings(self.store, self.projections, tenant, number, asking)
+        except (DamagedRow, DamagedRecord) as error:
+            note_damage(self.store, self.projections, error)
+            raise refusal_of("audit", error) from error
+
+    def _is_open_to(self, caller: Caller, tenant: int) -> bool:
+        row = self.names.tenants.get(tenant)
+        return row is not None and caller.may_read(row.name)
+
+    def _residue(self, params: Any, caller: Caller, asking: Asking) -> msgspec.Struct:
         """Raises Refused."""
         try:
-            return residue.residue(self.store, self.projections, params, asking)
+            result = residue.residue(self.store, self.projections, params, asking)
+            told = residue.tenants_told(self.store, result)
+            names = {self.names.tenants[number].name for number in told if number}
+            self._note_told("residue", params, caller, names)
+            return result
         except (DamagedRow, DamagedRecord) as error:
             note_damage(self.store, self.projections, error)
             raise refusal_of("residue", error) from error

@@ -1,45 +1,65 @@
 """What a vacuum looks up beside the writer: the next rows of a partition, and what lies in the journal of those that
 were purged.
 
-A ciphertext leaves when a PURGE names its slot, the slot is shredded, and it is still there. Which partition it leaves
-with is that of the memory that its record is about; where that one has no row any more, or it is about none (the name
-of a session), it leaves with whoever was purged with it. A shared text that lives is in no PURGE.
+A ciphertext leaves when a PURGE lists its slot, the slot is shredded, and it is still there. It leaves with the memory
+that the PURGE took it along with (`destroying.listed_by`), whatever its own record is about: that one is purged, so a
+vacuum comes to its row, or finds that it was purged late. What goes with no memory (a session that is purged for
+itself, a PURGE that was applied again after a restore and names none, a mean that was replaced) leaves when all
+partitions are vacuumed by force: then all records that destroy keys are gone through, and nothing of a destroyed key
+is left. A shared text that lives is in no PURGE.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import lmdb
 import numpy as np
 
-from daemon.commands.vacuuming import TAIL_ROWS, Slice
+from daemon.commands.vacuuming import TAIL_ROWS, Ciphertexts, Rest, Slice
 from journal import events
+from journal.destroying import destroyed_parts, listed_by
 from journal.errors import DamagedRecord
-from journal.events import SealedPart
+from journal.events import Ref, SealedPart
 from journal.log import sealed_key
+from journal.record import Record
 from journal.store import Store
 from journal.vault import SlotState
 from projections import partitions, removed, rows, tables
 from projections.columns import HEADER
 from projections.partitions import PartitionRow
-from projections.rows import FLAG_PURGED, HEADER_BYTES, NO_ROW, ROWS_PER_PAGE, DamagedRow
+from projections.rows import FLAG_PURGED, HEADER_BYTES, ROWS_PER_PAGE, DamagedRow
 from projections.state import KEY32, KEY32_32, KEY64, KEY64_64, State, Unchanged
 from projections.store import ProjectionStore
 from projections.vacuumed import leaving
 
 SLICE_ROWS = 12 * ROWS_PER_PAGE
 """Two or three milliseconds of the writer, its commits aside: the fewer, the more commits a vacuum takes."""
+RECORDS_AT_ONCE = 128
+"""So many records that destroy keys are gone through in one transaction, and their parts leave together."""
+
+
+class Destroying:
+    """Which records destroy keys, as of when it was made. Read once for a vacuum; what came since is looked at."""
+
+    def __init__(self, store: Store) -> None:
+        self._head_seq = store.log.head().seq
+        self.seqs = store.log.destroying_seqs()
+        self._known = frozenset(self.seqs)
+
+    def may_be(self, seq: int) -> bool:
+        return seq in self._known or seq > self._head_seq
 
 
 class Looking:
     """At one partition. Every look has its own snapshot: all that was committed before it is seen."""
 
-    def __init__(self, store: Store, projections: ProjectionStore, number: int) -> None:
+    def __init__(self, store: Store, projections: ProjectionStore, number: int, destroying: Destroying) -> None:
         self._store = store
         self._projections = projections
         self._number = number
-        self._destroying: frozenset[int] = frozenset()
+        self._destroying = destroying
 
     def row_bytes(self) -> int:
         """Of the partition's pages as they are stored. Raises DamagedRow."""
@@ -52,15 +72,16 @@ class Looking:
         except DamagedRow:
             return otherwise
 
-    def left_of(self, found: Slice) -> int:
+    def left_of(self, found: Ciphertexts) -> int:
         """By how many bytes the ciphertexts of a slice that was committed are fewer now."""
         with self._store.env.read() as txn:
-            there = (self._store.log.sealed(txn, *key) for key in found.removed)
-            return found.removed_bytes - sum(len(each) for each in there if each is not None)
+            there = (self._store.log.sealed(txn, *key) for key in found.keys)
+            return found.size_bytes - sum(len(each) for each in there if each is not None)
+
+    # --- what comes next -------------------------------------------------------------------------------
 
     def slice(self, forced: bool) -> Slice:
-        """What comes next. Raises DamagedRow, DamagedRecord."""
-        self._destroying = frozenset(self._store.log.destroying_seqs())
+        """The next rows. Raises DamagedRow, DamagedRecord."""
         with self._projections.snapshot() as snapshot, self._store.env.read() as txn:
             state = Unchanged(snapshot, self._projections.counters, snapshot.head)
             row = partitions.load(state, self._number)
@@ -68,11 +89,27 @@ class Looking:
             until = min(row.rows, first + SLICE_ROWS)
             until = row.rows if row.rows - until <= TAIL_ROWS else until  # as it is decided: no slice is so small
             columns = np.frombuffer(self._content(state, first, until), HEADER)
-            purged = [int(tsid) for tsid in columns["tsid"][columns["flags"] & FLAG_PURGED != 0]]
-            if until == row.rows and row.late:
-                purged += [tsid for tsid, taken in removed.of_partition(state, self._number) if taken.late]
-            found, own_bytes, total = self._ciphertexts(state, txn, purged, until)
-        return Slice(self._number, first, until, frozenset(purged), tuple(found), total, own_bytes, forced)
+            purged = frozenset(columns["tsid"][columns["flags"] & FLAG_PURGED != 0].tolist())
+            found = self._there(state, txn, self._listed(state, txn, purged))
+        return Slice(self._number, first, until, purged, found, forced)
+
+    def late(self, forced: bool) -> Rest | None:
+        """Some of those that were purged late, None when there are none. Raises DamagedRow, DamagedRecord."""
+        with self._projections.snapshot() as snapshot, self._store.env.read() as txn:
+            state = Unchanged(snapshot, self._projections.counters, snapshot.head)
+            tsids = list(islice(removed.late_of(state, self._number), SLICE_ROWS))
+            if not tsids:
+                return None
+            found = self._there(state, txn, self._listed(state, txn, frozenset(tsids)))
+            return Rest(self._number, tuple([_ref(state, tsid) for tsid in tsids]), found, forced)
+
+    def rest(self, tenant: int, seqs: Iterable[int]) -> Rest | None:
+        """What the records `seqs` of a tenant destroyed and is still there, None when nothing is. Raises DamagedRow,
+        DamagedRecord."""
+        with self._projections.snapshot() as snapshot, self._store.env.read() as txn:
+            state = Unchanged(snapshot, self._projections.counters, snapshot.head)
+            found = self._there(state, txn, self._destroyed(txn, tenant, seqs))
+        return Rest(self._number, (), found, True) if found.keys else None
 
     def _first_dead(self, state: State, row: PartitionRow) -> int:
         """The first row of the first page that has one which leaves: what is before it stays where it is."""
@@ -102,60 +139,70 @@ class Looking:
 
     # --- ciphertexts -----------------------------------------------------------------------------------
 
-    def _ciphertexts(
-        self, state: State, txn: lmdb.Transaction, purged: Iterable[int], until: int
-    ) -> tuple[list[tuple[int, int]], int, int]:
-        """`(sealed keys that leave, bytes of those counted with this partition, bytes of all)`."""
-        found: list[tuple[int, int]] = []
-        own_bytes = total = 0
-        for part in self._shredded(state, txn, purged):
-            sealed = self._store.log.sealed(txn, part.owner_seq, part.part)
-            if sealed is None:
-                continue
-            leaves, is_own = self._leaves(state, txn, part, until)
-            if leaves:
-                found.append((part.owner_seq, part.part))
-                total += len(sealed)
-                own_bytes += len(sealed) * is_own
-        found.sort(key=lambda each: sealed_key(*each))
-        return found, own_bytes, total
-
-    def _shredded(self, state: State, txn: lmdb.Transaction, purged: Iterable[int]) -> Iterator[SealedPart]:
-        """The parts that the PURGEs of these memories name, each once, if their slot is shredded."""
+    def _listed(self, state: State, txn: lmdb.Transaction, purged: frozenset[int]) -> Iterator[SealedPart]:
+        """The parts that PURGEs list with these memories."""
         seqs = {seq for tsid in purged for seq in self._purges_of(state, tsid)}
-        seen: set[int] = set()
         for seq in sorted(seqs):
-            record = self._store.log.get(txn, seq)
-            if record is None or not isinstance(record.event, events.Purged):
-                raise DamagedRecord(seq, "event")
-            for part in record.event.parts:
-                if part.slot and part.slot not in seen:
-                    seen.add(part.slot)
-                    if self._store.vault.state(part.slot) is SlotState.SHREDDED:
-                        yield part
+            record = self._record(txn, seq)
+            if isinstance(record.event, events.Purged):
+                listed = listed_by(record.event.targets, self._all_parts(txn, record, record.event))
+                for tsid in purged.intersection(listed):
+                    yield from listed[tsid]
+
+    def _all_parts(self, txn: lmdb.Transaction, record: Record, event: events.Purged) -> list[SealedPart]:
+        """Of a PURGE that lists more than one record says: those without memories that follow it go on with it."""
+        parts = list(event.parts)
+        count = sum(target.keys_shredded for target in event.targets)
+        seq = record.seq
+        while len(parts) < count:
+            seq += 1
+            more = self._store.log.get(txn, seq)
+            if more is None or not isinstance(more.event, events.Purged):
+                break
+            if more.event.targets or more.cause != record.cause:
+                break
+            parts += more.event.parts
+        return parts
 
     def _purges_of(self, state: State, tsid: int) -> Iterator[int]:
         for key, _ in state.entries(tables.TOUCHES, KEY64.pack(tsid)):
             seq = int(KEY64_64.unpack(key)[1])
-            if seq in self._destroying:
+            if self._destroying.may_be(seq):
                 yield seq
 
-    def _leaves(self, state: State, txn: lmdb.Transaction, part: SealedPart, until: int) -> tuple[bool, bool]:
-        """`(whether it leaves with this slice, whether it was counted with this partition)`."""
-        record = self._store.log.get(txn, part.owner_seq)
+    def _destroyed(self, txn: lmdb.Transaction, tenant: int, seqs: Iterable[int]) -> Iterator[SealedPart]:
+        for seq in seqs:
+            record = self._record(txn, seq)
+            if record.tenant == tenant:
+                yield from destroyed_parts(record.event)
+
+    def _there(self, state: State, txn: lmdb.Transaction, parts: Iterable[SealedPart]) -> Ciphertexts:
+        """What of these parts is shredded, and lies in the journal."""
+        sizes: dict[tuple[int, int], int] = {}
+        counted: dict[int, int] = {}
+        for part in parts:
+            key = part.owner_seq, part.part
+            if not part.slot or key in sizes:
+                continue
+            sealed = self._store.log.sealed(txn, *key)
+            if sealed is None or self._store.vault.state(part.slot) is not SlotState.SHREDDED:
+                continue
+            sizes[key] = len(sealed)
+            number = partitions.counted_with(state, self._record(txn, part.owner_seq).event)
+            if number is not None:
+                counted[number] = counted.get(number, 0) + len(sealed)
+        keys = sorted(sizes, key=lambda each: sealed_key(*each))
+        return Ciphertexts(tuple(keys), sum(sizes.values()), tuple(sorted(counted.items())))
+
+    def _record(self, txn: lmdb.Transaction, seq: int) -> Record:
+        record = self._store.log.get(txn, seq)
         if record is None:
-            raise DamagedRecord(part.owner_seq, "missing")
-        about = _about(record.event)
-        row = None if about is None else state.memory(about)
-        if row is None:
-            return True, False
-        is_own = row.partition == self._number
-        return row.offset == NO_ROW or (is_own and row.offset < until), is_own
+            raise DamagedRecord(seq, "missing")
+        return record
 
 
-def _about(event: object) -> int | None:
-    """The memory that a record is about, None when it is about none."""
-    if isinstance(event, events.MemoryCreated):
-        return event.id
-    about = getattr(event, "memory", None)
-    return None if about is None else int(about[1])
+def _ref(state: State, tsid: int) -> Ref:
+    row = state.memory(tsid)
+    if row is None:
+        raise DamagedRow(tables.LATE)
+    return row.kind, tsid

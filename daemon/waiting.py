@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from daemon.caller import Caller
 from daemon.commands.table import PreparedWrite
 from daemon.refusal import Reason, Refused
+from daemon.rights import Rights
 from daemon.turns import Turns
 
 BATCH_WRITES = 512
@@ -39,6 +40,8 @@ class Job(NamedTuple):
     size_bytes: int
     asked_s: float = 0.0
     connection: Hashable = 0
+    rights: Rights | None = None
+    """Whose it is, where `call` is no call that says so."""
 
 
 class Between:

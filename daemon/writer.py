@@ -22,9 +22,9 @@ from daemon.commands import remember
 from daemon.commands.building import Building
 from daemon.commands.table import decide
 from daemon.counting import Counts
-from daemon.crossing import crosses
 from daemon.decision import Draft
 from daemon.failures import log_failure, note_damage, refusal_of
+from daemon.leaving import Leaving
 from daemon.moment import Moment
 from daemon.quotas import Quotas
 from daemon.refusal import Reason, Refused
@@ -78,6 +78,7 @@ class Writer:
         self._waiting = Waiting()
         self._tsids = TsidSource(node, projections.counters.tsid)
         self._thread = threading.Thread(target=self._run, name="writer")
+        self.leaving = Leaving(moment.now_ms)
         self.failed: BaseException | None = None
         self._taking = threading.Lock()  # a job is queued, or sees that the writer failed: never neither
         self._fold_failure: Exception | None = None
@@ -215,6 +216,7 @@ class Writer:
         broken: dict[int, Refused] = {}
         with self._projections.snapshot() as snapshot, self._store.env.read() as journal_txn:
             while True:
+                self.leaving.begin()
                 state = State(snapshot, self._projections.counters.copy(), self._store.log.head())
                 admission = self._admission(state, journal_txn)
                 if self._admit_all(admission, jobs, answers, broken):
@@ -224,6 +226,7 @@ class Writer:
             if not admission.bodies:
                 return [answer for answer in answers if answer is not None]
             changes = state.finish()
+        self.leaving.remember()
         began_s = perf_counter()
         if any(job.write.to_purge is not None for job in jobs):
             self._destroy(admission, changes, state)
@@ -251,8 +254,9 @@ class Writer:
             self._projections.commit(changes, state.counters, head)
             self._names.take_over(admission.pending)
             self._names.folded(head.seq, changes)
+            self._names.evict()
 
-        admission.destroy(forget)
+        admission.destroy(self._store, forget)
 
     def _admission(self, state: State, journal_txn: Any) -> Admission:
         log = self._store.log
@@ -308,11 +312,17 @@ class Writer:
         building = Building(admission.view, write.tenant, caller.uid)
         if write.crossed:
             return self._admit_crossing(admission, building, job, actor)
-        result = decide(building, write)
-        self._hold_to_quota(building, write.verb)
+        try:
+            result = decide(building, write)
+            self._hold_to_quota(building, write.verb)
+        except Refused:
+            self.leaving.say(admission, write.verb, write.tenant, job.correlation, caller, actor)
+            raise
         if not self._may_keep_a_key(building, write.verb):
             return result  # it changed nothing: asked again it is answered alike, key or not
-        _note_crossing(building, caller, write.verb)
+        if not building.drafts:
+            self.leaving.say(admission, write.verb, write.tenant, job.correlation, caller, actor)
+        self.leaving.note(building, caller, write.verb)
         admission.admit(building, actor, write.verb, job.correlation)
         return result
 
@@ -354,7 +364,7 @@ class Writer:
                 building = Building(admission.view, write.tenant, job.caller.uid)
                 result = remember.decide(building, item, refs)
                 self._hold_to_quota(building, write.verb)
-                crossed = crossed or _note_crossing(building, caller, write.verb)
+                crossed = crossed or self.leaving.note(building, caller, write.verb)
                 admission.admit(building, actor, write.verb, job.correlation)
                 refs.append(remember.ref_of(result))
                 results.append(result)
@@ -362,6 +372,8 @@ class Writer:
                 refused.data["index"] = index
                 refs.append(None)
                 results.append({"index": index, "error": error_object(refused)})
+        if not crossed:
+            self.leaving.say(admission, write.verb, write.tenant, job.correlation, caller, actor)
         return results
 
 
@@ -382,16 +394,11 @@ def _apart(jobs: list[Job]) -> Iterator[list[Job]]:
 
 def _caller_now(job: Job) -> Caller:
     """The configuration may have been read since it was asked. Raises Refused for who may not any more."""
-    rights = job.call.rights if isinstance(job.call, Call) else None
-    return job.caller if rights is None else rights.may_write(job.caller, VERBS.get(job.write.verb), job.write.tenant)
-
-
-def _note_crossing(building: Building, caller: Caller, verb: str) -> bool:
-    """An operator's write on another tenant says so in its own command; what changed nothing leaves nothing."""
-    if not building.drafts or not crosses(caller, building.tenant_name):
-        return False
-    building.add(Draft(OperatorCrossed(verb)))
-    return True
+    rights = job.call.rights if isinstance(job.call, Call) else job.rights
+    if rights is None:
+        return job.caller
+    write = job.write
+    return rights.may_write(job.caller, VERBS.get(write.verb), write.params, write.tenant)
 
 
 def unknown_outcome() -> Refused:

@@ -92,6 +92,8 @@ class Environment:
         self._gate = threading.Condition()
         self._raw = raw
         self._dbs: dict[str, Db] = {}
+        self.db = self._dbs.__getitem__
+        """The handle of a database that was named at open."""
         self._failed = False
         self._page_bytes = int(raw.stat()["psize"])
         self.begin_read = raw.begin
@@ -122,10 +124,6 @@ class Environment:
             raw.close()
             raise _open_fault(path, error) from error
         return env
-
-    def db(self, name: str) -> Db:
-        """The handle of a database that was named at open."""
-        return self._dbs[name]
 
     def read(self) -> Reader:
         """A read transaction: `with env.read() as txn`. Keep it short: it pins pages."""

@@ -70,6 +70,10 @@ def _time(value: int, _struct: Any) -> str | int:
     return format_ms(value) if FIRST_MS <= value <= LAST_MS else value
 
 
+def _time_if_any(value: int, struct: Any) -> str | int | None:
+    return _time(value, struct) if value else None
+
+
 def _day(value: int, _struct: Any) -> str | int:
     return format_day(value) if FIRST_MS <= value * DAY_MS <= LAST_MS else value
 
@@ -188,7 +192,9 @@ FIELDS: dict[type, Fields] = {
         "text_bytes": _plain, "text_retained_shared": _plain, "text_shared_with": _plain,
         "hebbian_edges_removed": _plain, "temporal_unlinked": _plain, "entity_links_removed": _plain,
         "hyperedges_removed": _plain, "quoting_purged": _refs, "derived_surviving": _refs,
-        "sources_surviving": _refs, "versions_surviving": _refs,
+        "sources_surviving": _refs, "versions_surviving": _refs, "quoting_purged_count": _plain,
+        "derived_surviving_count": _plain, "sources_surviving_count": _plain, "versions_surviving_count": _plain,
+        "is_fingerprinted": _plain,
     },
     # store, tenants and names
     events.Opened: _OPENED,
@@ -239,7 +245,8 @@ FIELDS: dict[type, Fields] = {
         "targets": _each(_struct(PurgeTarget)), "parts": _parts, "reason": _code(codes.PurgeReason),
         "cascade": _code(codes.Cascade), "sessions": _numbers, "proposals": _each(_proposal),
         "entities": _numbers, "fingerprint_key": _hex, "fingerprints": _each(_hex), "file_system": _plain,
-        "directive": _named(store=_hex, epoch=_plain, seq=_plain),
+        "directive": _named(store=_hex, epoch=_plain, seq=_plain), "tenant_name": _plain,
+        "first_at": _time_if_any, "first_actor": _named(uid=_plain, role=_code(codes.CallerRole), via=_code(codes.Via)),
     },
     events.Verified: {
         "memory": _ref, "old_confidence": _plain, "new_confidence": _plain, "old_strength": _plain,
@@ -281,9 +288,10 @@ FIELDS: dict[type, Fields] = {
     },
     events.Vacuumed: {
         "partition": _plain, "before_count": _plain, "after_count": _plain, "tombstones_removed": _plain,
-        "bytes_reclaimed": _plain, "forced": _plain,
+        "removed_bytes": _plain, "forced": _plain,
         "removed": _each(_named(owner_seq=_plain, part=_code(codes.Part))),
-        "first": _plain, "until": _plain, "to": _plain, "last": _plain, "own_bytes": _plain, "threshold": _plain,
+        "first": _plain, "until": _plain, "to": _plain, "last": _plain, "late": _refs,
+        "counted": _each(_named(partition=_plain, bytes=_plain)), "threshold": _plain,
     },
     # passes
     events.PassCommitted: {
@@ -310,7 +318,8 @@ FIELDS: dict[type, Fields] = {
         "id": _cohort, "action": _code(codes.CohortAction), "changes": _changes, "part": _plain,
         "last": _plain, "downstream": _plain, "not_rederivable": _refs, "producers": _numbers,
         "origins": _each(_code(codes.Origin)), "kinds": _each(_code(codes.Kind)), "since": _time, "until": _time,
-        "statuses": _each(_code(codes.Status)), "session": _number, "sealed": _plain,
+        "statuses": _each(_code(codes.Status)), "session": _number, "sealed": _plain, "token": _hex,
+        "held_by_others": _plain,
     },
     events.CohortLifted: {
         "id": _cohort, "changes": _changes, "part": _plain, "last": _plain, "unmarked": _refs,

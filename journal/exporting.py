@@ -5,6 +5,9 @@
 | 1 | `ExportHead`: `{export: 1, store, epoch, head{store, epoch, seq, chain, at}, level, hash_key, hash_key_check}` |
 | 2 … | the frames of records 1 to `head.seq`, in order (`frames.py`) |
 
+An export of one tenant has `tenant` (its name) in the first line, and only the frames of its records. No store is made
+of it, so it has no `hash_key`, whatever its level.
+
 `hash_key` (hex) stands there at level content only: with it an import gives keyed hashes, and so digests, as they were.
 
 Invariant: an export is complete up to the head that it names, or there is no file of its name: it is written beside
@@ -71,6 +74,7 @@ class ExportHead(msgspec.Struct, forbid_unknown_fields=True):
     level: str
     hash_key: str | UnsetType = UNSET
     hash_key_check: str | UnsetType = UNSET
+    tenant: str | UnsetType = UNSET
 
 
 def hash_key_check(store: str, hash_key: str) -> str:
@@ -92,7 +96,7 @@ def export_lines(
     head = store.log.head()
     yield encode_line(_first_line(store, head, level)) + b"\n"
     names: dict[int, str] = {}
-    slots = frozenset(destroyed_slots(each.event for each in destroying))
+    slots = frozenset(destroyed_slots(each.record.event for each in destroying))
     maker = FrameMaker(store.log, store.vault, store.sealer, names.get, slots)
     for first in range(1, head.seq + 1, CHUNK_RECORDS):
         last = min(first + CHUNK_RECORDS - 1, head.seq)
@@ -103,6 +107,25 @@ def export_lines(
                 yield encode_frame(maker.frame(txn, row, level)) + b"\n"
         if progress is not None:
             progress(last, head.seq)
+
+
+def tenant_lines(
+    store: Store, destroyed: frozenset[int], level: Level, tenant: str, last_seq: int, progress: Progress | None = None
+) -> Iterator[bytes]:
+    """The frames of one tenant's records up to `last_seq`, each with its newline. Raises DamagedRecord."""
+    names: dict[int, str] = {}
+    maker = FrameMaker(store.log, store.vault, store.sealer, names.get, destroyed)
+    for first in range(1, last_seq + 1, CHUNK_RECORDS):
+        last = min(first + CHUNK_RECORDS - 1, last_seq)
+        with store.env.read() as txn:
+            for row in rows_between(store.log, txn, first, last):
+                outline = row.outline()
+                if outline.tag == _TENANT_BEGAN:
+                    _learn(names, decode_value(row.seq, row.value).event)
+                if names.get(outline.tenant) == tenant:
+                    yield encode_frame(maker.frame(txn, row, level)) + b"\n"
+        if progress is not None:
+            progress(last, last_seq)
 
 
 def _learn(names: dict[int, str], event: object) -> None:

@@ -113,6 +113,8 @@ def read_head(line: bytes) -> tuple[Source, bytes]:
         raise _unusable("its first line is not that of an export") from error
     if head.export != EXPORT_FORM:
         raise ForeignStore("export", f"its form is {head.export}", "Use the version that wrote it.")
+    if isinstance(head.tenant, str):
+        raise _unusable(f"it is of one tenant, {head.tenant}: a store is made of a whole one only")
     if head.level != Level.CONTENT:
         raise _unusable(f"its level is {head.level}: a store is made of level content only")
     chain_bytes = CHAIN_BYTES if source.seq else STORE_ID_BYTES

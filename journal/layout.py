@@ -167,7 +167,8 @@ def check_safe(path: Path, *, directory: bool = False) -> None:
     if status.st_uid != os.geteuid():
         raise UnsafePath(f"{path} belongs to uid {status.st_uid}, this process is uid {os.geteuid()}")
     if status.st_mode & _OTHERS:
-        raise UnsafePath(f"{path} has mode {stat.S_IMODE(status.st_mode):04o}; others may not have access")
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
+        raise UnsafePath(f"{path} has mode {mode}; others may not have access: chmod go-rwx {path}")
 
 
 def make_root(root: Path) -> None:

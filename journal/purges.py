@@ -1,9 +1,11 @@
 """The purges file: what was purged, in a form that a restored backup can be purged with again.
 
-One line of JSON for each PURGE: its address (store, epoch, seq, chain), the memories (`[kind, id]`) and
-the parts (`[owner seq, part, slot, digest]`); of one that keeps texts from coming again
-also the key and the fingerprints of these. Before it stand the CRC-32C of the JSON, 8 hex digits, and a
-blank. Lines are only ever added. Invariant: every PURGE record has a line, at the latest when the store is
+One line of JSON for each PURGE is its whole story: its address (store, epoch, seq, chain; `first` is the number of the
+first PURGE of the same command), the memories (`[kind, id]`), the parts (`[owner seq, part, slot, digest]`), the name
+of the tenant, reason and cascade (codes), when (UTC ms) and by whom (`[uid, role, via]`) it was done, the first time if
+it was done `again`; of one that keeps texts from coming again also what stands of these in the record. Before it stand
+the CRC-32C of the JSON, 8 hex digits, and a blank.
+Lines are only ever added. Invariant: every PURGE record has a line, at the latest when the store is
 next opened; a line that was cut short by a crash is passed over, and the next one starts on its own.
 """
 
@@ -18,10 +20,11 @@ import msgspec
 from crc32c import crc32c
 from msgspec import Meta
 
+from journal.codes import Cascade, PurgeReason
 from journal.errors import StoreIO
 from journal.events import Purged
 from journal.layout import FILE_MODE, sync_directory, write_all
-from journal.record import MAX_EPOCH
+from journal.record import MAX_EPOCH, Record
 
 Hex = Annotated[str, Meta(pattern=r"^([0-9a-f]{2}){16,64}\Z")]
 Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -38,7 +41,8 @@ class DirectedPart(msgspec.Struct, frozen=True, array_like=True):
 
 class Directive(msgspec.Struct, frozen=True, omit_defaults=True):
     """One PURGE. `store` and `chain` are hex digits, as are the key and the fingerprints of texts that it keeps from
-    coming again: only a purge that does has them."""
+    coming again: only a purge that does has them. `again`: (store, epoch, seq) of the purge that this one did again
+    after a restore; its own address else."""
 
     store: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
     epoch: Annotated[int, Meta(ge=0, le=MAX_EPOCH)]
@@ -46,6 +50,13 @@ class Directive(msgspec.Struct, frozen=True, omit_defaults=True):
     chain: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     memories: tuple[tuple[int, int], ...]
     parts: tuple[DirectedPart, ...]
+    first: Number
+    tenant: str
+    reason: Annotated[int, Meta(ge=0, le=int(max(PurgeReason)))]
+    cascade: Annotated[int, Meta(ge=0, le=int(max(Cascade)))]
+    at: int
+    actor: tuple[int, int, int]
+    again: tuple[str, int, int] | None = None
     fingerprint_key: Hex | None = None
     fingerprints: tuple[Hex, ...] = ()
 
@@ -67,13 +78,21 @@ _LAST_OF_A_LINE = b"}"
 """No other byte of a line is one: a line that has it was not cut short, even where the newline is not what it was."""
 
 
-def directive(store_id: bytes, epoch: int, seq: int, chain: bytes, event: Purged) -> Directive:
+def directive(store_id: bytes, epoch: int, record: Record, chain: bytes) -> Directive:
     """The directive of a PURGE record. Parts that an import found purged already are not here to be destroyed."""
-    parts = tuple(DirectedPart(p.owner_seq, p.part, p.slot, p.digest.hex()) for p in event.parts if p.slot)
-    memories = tuple((target.kind, target.id) for target in event.targets)
-    key = None if event.fingerprint_key is None else event.fingerprint_key.hex()
-    blocked = tuple(each.hex() for each in event.fingerprints)
-    return Directive(store_id.hex(), epoch, seq, chain.hex(), memories, parts, key, blocked)
+    event = record.event
+    assert isinstance(event, Purged)
+    again = None if event.directive is None else (event.directive[0].hex(), *event.directive[1:])
+    actor = record.actor
+    return Directive(
+        store_id.hex(), epoch, record.seq, chain.hex(),
+        tuple((target.kind, target.id) for target in event.targets),
+        tuple(DirectedPart(p.owner_seq, p.part, p.slot, p.digest.hex()) for p in event.parts if p.slot),
+        record.cause.first_seq, event.tenant_name, event.reason, event.cascade, event.first_at or record.at_ms,
+        event.first_actor or (actor.uid, actor.role, actor.via), again,
+        None if event.fingerprint_key is None else event.fingerprint_key.hex(),
+        tuple(each.hex() for each in event.fingerprints),
+    )  # fmt: skip
 
 
 def merge_purges(path: Path, directives: Iterable[Directive]) -> None:
@@ -101,7 +120,8 @@ def append_purges(path: Path, directives: Iterable[Directive]) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        sync_directory(path.parent)
+        if not size:  # the file may be new; later its name is there, and each purge's head syncs the directory too
+            sync_directory(path.parent)
     except OSError as error:
         raise StoreIO(f"{path.name}: {error.strerror}") from error
 

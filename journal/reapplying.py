@@ -1,208 +1,162 @@
-"""Purges carried out again in a journal that was restored: directives in, PURGE records out.
+"""Directives held against a journal that was restored: which purges they tell of, and what of these it has.
 
-A fork reuses sequence numbers, so nothing is believed by number alone. A directive's part is destroyed only where this
-journal's record of that number has a part with that digest; a memory is purged only when this journal made it, and the
-record that made it is not contradicted by the parts that the directive names of it.
+A purge is told by a line for each of its records, and by more once it was done again in another line of the store;
+its origin, time and tenant say which belong together. Two forks may have given one origin to two purges, so what is
+done already is known by memories and chains. A fork reuses sequence numbers, so nothing is believed by number alone: a
+part is meant only where this journal's record of that number has a part with that digest, and a memory only when this
+journal made it, and the record that made it is not contradicted by the parts that the lines name of it.
 
-Invariants: what a PURGE of this journal did already is not recorded again. Every part that is destroyed stands in a
-record of the memory's own tenant, whose `directive` says which purge it was; so a fold, an audit and a later restore
-find nothing odd.
+What is to be destroyed the lines don't decide: they were made from another state of the journal. Whoever carries a
+purge out again (`Again`, the daemon's own way) asks the memories that are meant here, as they are now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
+import lmdb
 
 from journal.codes import Part
-from journal.destroying import destroyed_parts
-from journal.events import (
-    EntityNamed,
-    MemoryCreated,
-    Ref,
-    SealedPart,
-    SessionOpened,
-)
-from journal.events.memories import Purged, PurgeTarget
-from journal.events.proposals import ProposalMade
+from journal.destroying import destroyed_slots
+from journal.events import MemoryCreated, Purged, Ref, SealedPart, SessionOpened
 from journal.log import Log
 from journal.purges import DirectedPart, Directive
 from journal.record import Record
+from journal.sealing import Sealer
+from journal.vault import Vault
 
-PartKey = tuple[int, int]  # (owner seq, part)
-
-
-class Genesis(NamedTuple):
-    """The record that made a memory."""
-
-    seq: int
-    tenant: int
-    event: MemoryCreated
+Origin = tuple[int, int]  # (epoch, seq) of the first record of a purge, where it was done first
 
 
-class Again(NamedTuple):
-    """A PURGE to be recorded."""
+class Commanded(NamedTuple):
+    """One purge, by all the lines that tell of it, the first of them first. Never empty."""
 
-    tenant: int
-    event: Purged
+    origin: Origin
+    lines: tuple[Directive, ...]
+
+    @property
+    def memories(self) -> tuple[Ref, ...]:
+        return tuple(dict.fromkeys(ref for line in self.lines for ref in line.memories))
+
+    @property
+    def parts(self) -> tuple[DirectedPart, ...]:
+        return tuple(dict.fromkeys(part for line in self.lines for part in line.parts))
+
+    @property
+    def fingerprints(self) -> dict[bytes, tuple[bytes, ...]]:
+        """Of the texts that it keeps out, by what their key is made from."""
+        found: dict[bytes, dict[bytes, None]] = {}
+        for line in self.lines:
+            if line.fingerprint_key is not None:
+                each = found.setdefault(bytes.fromhex(line.fingerprint_key), {})
+                each.update(dict.fromkeys(map(bytes.fromhex, line.fingerprints)))
+        return {key: tuple(each) for key, each in found.items()}
 
 
 class Reapplied(NamedTuple):
-    """What becomes of the directives: records to be written, and how many were recorded here already or by another
-    directive, name nothing that is in this journal, or are of another store.
-    """
+    """What became of the purges that a list tells of: done again, recorded here before, nothing of it is in this
+    journal; lines of another store. `held` are memories that were under hold here, and were purged all the same."""
 
-    again: tuple[Again, ...]
-    applied: int
-    already: int
-    not_found: int
-    foreign: int
+    applied: int = 0
+    already: int = 0
+    not_found: int = 0
+    foreign: int = 0
+    held: tuple[Ref, ...] = ()
 
 
-class _Here:
-    """What the journal holds of all that the directives name."""
+class Unfinished(NamedTuple):
+    """A restored journal and its vault, continued by a RESTORED record, and no store yet. `scratch` is a directory for
+    whatever is needed meanwhile; it goes."""
 
-    def __init__(self, log: Log, directives: Sequence[Directive], destroying: Iterable[object]) -> None:
-        self._log = log
-        self.destroyed: set[PartKey] = set()
-        self.purged: set[int] = set()
-        for event in destroying:
-            self.take(event)
-        self._genesis = _geneses(log, {tsid for each in directives for _kind, tsid in each.memories})
-        self._owners: dict[int, Record | None] = {}
+    log: Log
+    vault: Vault
+    sealer: Sealer
+    root: Path
+    scratch: Path
+    now_ms: int
 
-    def take(self, event: object) -> None:
-        """From now on what it destroys counts as destroyed."""
-        self.destroyed |= {(part.owner_seq, part.part) for part in destroyed_parts(event)}
-        if isinstance(event, Purged):
-            self.purged |= {target.id for target in event.targets}
 
-    def owner(self, seq: int) -> Record | None:
-        if seq not in self._owners:
-            with self._log.env.read() as txn:
-                self._owners[seq] = self._log.get(txn, seq)
-        return self._owners[seq]
+Step = Callable[[str, int, int], None]
+"""Called with (phase, done, of); what it raises ends the restore."""
+Again = Callable[[Unfinished, Sequence[Commanded], Step], Reapplied]
+"""Appends the records of purges that are done again, and says what became of them; the keys are destroyed by whoever
+calls it."""
+
+
+def commanded(directives: Iterable[Directive], store_id: bytes) -> tuple[list[Commanded], int]:
+    """`(the purges of this store in the order in which they were done, how many lines are of others)`."""
+    store = store_id.hex()
+    given = dict.fromkeys(directives)
+    own = sorted((each for each in given if each.store == store), key=lambda each: (each.epoch, each.seq))
+    lines: dict[tuple[Origin, int, str], list[Directive]] = {}
+    for each in own:
+        origin = (each.epoch, each.first) if each.again is None else each.again[1:]
+        lines.setdefault((origin, each.at, each.tenant), []).append(each)
+    found = [Commanded(origin, tuple(told)) for (origin, _, _), told in sorted(lines.items(), key=lambda each: each[0])]
+    return found, len(given) - len(own)
+
+
+class Here:
+    """What of a purge this journal has, and what it has purged itself. Within one transaction of the journal."""
+
+    def __init__(self, log: Log, txn: lmdb.Transaction, record: Callable[[int], Record | None] | None = None) -> None:
+        """`record`: how records are found that are not committed yet."""
+        self._log, self._txn = log, txn
+        self._record = record or (lambda seq: log.get(txn, seq))
+
+    def is_recorded(self, purge: Commanded) -> bool:
+        """Whether all that a purge names went by records of this journal. Raises DamagedRecord."""
+        own = Commanded(purge.origin, tuple(line for line in purge.lines if self._is_own(line)))
+        has_all = set(purge.memories) <= set(own.memories) and purge.fingerprints.keys() <= own.fingerprints.keys()
+        return bool(own.lines) and has_all
+
+    def _is_own(self, line: Directive) -> bool:
+        return line.seq <= self._log.head().seq and self._log.chain_of(self._txn, line.seq).hex() == line.chain
 
     def part(self, directed: DirectedPart) -> SealedPart | None:
-        """The part of this journal that a directive means, None when there is none."""
-        record = self.owner(directed.owner_seq)
+        """The part of this journal that a directive means, None when there is none. Raises DamagedRecord."""
+        record = self._record(directed.owner_seq)
         parts: Iterable[SealedPart] = getattr(record.event, "parts", ()) if record is not None else ()
         return next((part for part in parts if _is_meant(part, directed)), None)
 
-    def memory(self, ref: Ref, directed: Collection[DirectedPart]) -> Genesis | None:
-        """Who made a memory that a directive names, None when this journal did not."""
-        genesis = self._genesis.get(ref[1])
-        if genesis is None or genesis.event.kind != ref[0]:
-            return None
-        own = [part for part in directed if part.owner_seq == genesis.seq]
-        return genesis if not own or any(self.part(part) is not None for part in own) else None
+    def is_meant(self, ref: Ref, genesis_seq: int, purge: Commanded) -> bool:
+        """Whether the memory that record `genesis_seq` made is the one that a purge names. Raises DamagedRecord."""
+        record = self._record(genesis_seq)
+        if record is None or not isinstance(record.event, MemoryCreated):
+            return False
+        if (record.event.kind, record.event.id) != ref:
+            return False
+        own = [part for part in purge.parts if part.owner_seq == genesis_seq]
+        return not own or any(self.part(part) is not None for part in own)
+
+    def sessions(self, purge: Commanded) -> list[int]:
+        """The sessions whose keys the purge destroyed, by their numbers. Raises DamagedRecord."""
+        found: dict[int, None] = {}
+        for directed in purge.parts:
+            if directed.part == Part.NAME and self.part(directed) is not None:
+                record = self._record(directed.owner_seq)
+                if record is not None and isinstance(record.event, SessionOpened):
+                    found[record.event.number] = None
+        return list(found)
 
 
-def reapply(log: Log, directives: Iterable[Directive], destroying: Iterable[object]) -> Reapplied:
-    """What is to be recorded of `directives` in the journal. Raises DamagedRecord, lmdb.Error.
+class Recorded:
+    """What the records of a journal say is done: slots whose keys go, and what keeps texts out, by its keys."""
 
-    `destroying`: the events in it that destroy keys.
-    """
-    given = dict.fromkeys(directives)
-    own = sorted((each for each in given if each.store == log.store_id.hex()), key=lambda each: (each.epoch, each.seq))
-    here = _Here(log, own, destroying)
-    again: list[Again] = []
-    applied = already = not_found = 0
-    for each in own:
-        made, known = _purges(here, each)
-        again += made
-        applied += bool(made)
-        already += not made and known
-        not_found += not made and not known
-        for purge in made:
-            here.take(purge.event)
-    return Reapplied(tuple(again), applied, already, not_found, len(given) - len(own))
+    def __init__(self, destroying: Iterable[object]) -> None:
+        self.slots: set[int] = set()
+        self.fingerprint_keys: set[bytes] = set()
+        for event in destroying:
+            self.take(event)
 
-
-def _purges(here: _Here, directive: Directive) -> tuple[list[Again], bool]:
-    """`(a PURGE for each tenant, whether anything that it names is in this journal)`."""
-    parts: dict[int, list[SealedPart]] = {}
-    targets: dict[int, list[Genesis]] = {}
-    known = False
-    for directed in directive.parts:
-        part, owner = here.part(directed), here.owner(directed.owner_seq)
-        if part is None or owner is None:
-            continue
-        known = True
-        if (part.owner_seq, part.part) not in here.destroyed:
-            parts.setdefault(owner.tenant, []).append(part)
-    for ref in directive.memories:
-        genesis = here.memory(ref, directive.parts)
-        if genesis is None:
-            continue
-        known = True
-        if genesis.event.id not in here.purged:
-            targets.setdefault(genesis.tenant, []).append(genesis)
-    tenants = sorted(parts.keys() | targets.keys())
-    place = (bytes.fromhex(directive.store), directive.epoch, directive.seq)
-    made = [
-        Again(tenant, _blocking(_purged(here, targets.get(tenant, []), tuple(parts.get(tenant, ())), place), directive))
-        for tenant in tenants
-    ]
-    return made, known
-
-
-def _purged(
-    here: _Here, geneses: list[Genesis], parts: tuple[SealedPart, ...], place: tuple[bytes, int, int]
-) -> Purged:
-    owners = [record.event for seq in dict.fromkeys(part.owner_seq for part in parts) if (record := here.owner(seq))]
-    alone = len(geneses) == 1
-    return Purged(
-        targets=tuple(_target(each, parts, alone) for each in geneses),
-        parts=parts,
-        sessions=tuple(
-            event.number for event in owners if isinstance(event, SessionOpened) and _named(event.parts, parts)
-        ),
-        proposals=tuple(event.id for event in owners if isinstance(event, ProposalMade)),
-        entities=tuple(event.number for event in owners if isinstance(event, EntityNamed)),
-        directive=place,
-    )
-
-
-def _blocking(event: Purged, directive: Directive) -> Purged:
-    """With the fingerprints of the texts that it keeps from coming again."""
-    if directive.fingerprint_key is None:
-        return event
-    blocked = tuple(bytes.fromhex(each) for each in directive.fingerprints)
-    key = bytes.fromhex(directive.fingerprint_key)
-    return msgspec.structs.replace(event, fingerprint_key=key, fingerprints=blocked)
-
-
-def _named(own: tuple[SealedPart, ...], destroyed: tuple[SealedPart, ...]) -> bool:
-    """Whether the name among an event's own parts goes: of a session, its key."""
-    return any(part.part == Part.NAME and part in destroyed for part in own)
-
-
-def _target(genesis: Genesis, parts: tuple[SealedPart, ...], alone: bool) -> PurgeTarget:
-    """With the counts of what goes of it now: all parts, when it is the only one that goes."""
-    own = [part for part in parts if alone or part.owner_seq == genesis.seq]
-    return PurgeTarget(
-        genesis.event.kind,
-        genesis.event.id,
-        keys_shredded=len(own),
-        payload_bytes=sum(part.length for part in own),
-        text_bytes=sum(part.length for part in own if part.part == Part.TEXT),
-    )
+    def take(self, event: object) -> None:
+        self.slots.update(destroyed_slots([event]))
+        if isinstance(event, Purged) and event.fingerprint_key is not None:
+            self.fingerprint_keys.add(event.fingerprint_key)
 
 
 def _is_meant(part: SealedPart, directed: DirectedPart) -> bool:
     named = (part.owner_seq, part.part, part.digest.hex())
     return bool(part.slot) and named == (directed.owner_seq, directed.part, directed.digest)
-
-
-def _geneses(log: Log, wanted: set[int]) -> dict[int, Genesis]:
-    """The records that made the memories `wanted`: the whole journal is read when there are any."""
-    found: dict[int, Genesis] = {}
-    for chunk in log.chunks(check=False) if wanted else ():
-        for record in chunk:
-            event = record.event
-            if isinstance(event, MemoryCreated) and event.id in wanted:
-                found[event.id] = Genesis(record.seq, record.tenant, event)
-    return found

@@ -10,12 +10,16 @@ ciphertext is tried with the key of the slot that its owner's record names, wher
 | in an overflow page whose leaf was written over | its digest, at each length that a record names |
 
 The keys are those of the vault, and of one that was left beside it. The owner's record is one of the journal, or one
-that only stands in an old page. A key never opens another slot's
+that only stands in an old page. Where no record can be read that owns a ciphertext, it is tried with the keys of all
+slots that no sound record names: a damaged record keeps nothing from being found. A key never opens another slot's
 ciphertext (the slot is in the associated data), so that no other pair needs trying. What was cut by later writes does
 not open, and is counted. Runs beside a writer: what is there throughout is found; what is being written, or is taken
 away meanwhile, may be seen or not.
 
-Memory is bounded: rows come in steps of at most `_STEP_BYTES`, findings end at `TOLD` of each kind (`cut`).
+Memory is bounded, but for a few numbers for each overflow page without a leaf: rows come in steps of at most
+`_STEP_BYTES`, owners of large parts in steps of `_REMEMBERED`. Findings end at `TOLD` of each kind, what is known from
+old records at `_REMEMBERED` parts, and slots without a name at `_NAMELESS`: where one of these ends it, that is told
+(`cut`).
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ SEALED_KEY_BYTES = 9
 _SEALING_BYTES = NONCE_BYTES + TAG_BYTES
 _STEP_ROWS, _STEP_BYTES = 512, 1 << 23
 _REMEMBERED = 1 << 16
+_NAMELESS = 1 << 12
 _JOURNAL, _VAULT = "journal", "vault"
 
 Hear: TypeAlias = "Callable[[Readable, bytes], bool]"
@@ -115,6 +120,7 @@ class _Search:
         self._stale: dict[tuple[int, int], list[_Owner]] = {}  # of records that only an old page has
         self._seen: set[int] = set()  # hashes of ciphertexts that were tried
         self._sealers: tuple[Sealer, ...] = ()
+        self._nameless: list[int] | None = None
 
     def run(self) -> Found:
         vaults = list(_left_vaults(self._root, self._store.store_id))
@@ -181,12 +187,36 @@ class _Search:
             for at, ((_, part, owner, sealed), key) in enumerate(zip(rows, keys, strict=True)):
                 if owner is not None and key and opened[at] is None:
                     opened[at] = sealer.open_with(key, owner.part.slot, part, sealed)
+            for at, (_, part, owner, sealed) in enumerate(rows):
+                if owner is None and opened[at] is None:
+                    opened[at] = self._opened_by_any(sealer, part, sealed)
         for (seq, part, owner, _), plain in zip(rows, opened, strict=True):
             self._tried += 1
             if plain is None:
                 self._unopenable += 1
             else:
                 self._note(Readable(seq, part, None if owner is None else owner.memory), plain)
+
+    def _opened_by_any(self, sealer: Sealer, part: int, sealed: bytes) -> bytes | None:
+        """Nobody says which slot it is of."""
+        if self._nameless is None:
+            self._nameless = self._find_nameless()
+        for slot, key in zip(self._nameless, sealer.keys(self._nameless), strict=True):
+            plain = sealer.open_with(key, slot, part, sealed) if key else None
+            if plain is not None:
+                return plain
+        return None
+
+    def _find_nameless(self) -> list[int]:
+        """The slots in use that no record names which can be read."""
+        slots = bytearray(b"\1") * self._store.log.state.vault_next
+        slots[0] = 0
+        for _, owner in self._of_records("ciphertexts"):
+            if owner.part.slot < len(slots):
+                slots[owner.part.slot] = 0
+        found = [slot for slot, is_nameless in enumerate(slots) if is_nameless]
+        self._cut = self._cut or len(found) > _NAMELESS
+        return found[:_NAMELESS]
 
     def _note(self, found: Readable, opened: bytes) -> None:
         if not self._hear(found, opened):
@@ -231,8 +261,11 @@ class _Search:
                     continue
             with suppress(DamagedRecord):
                 for part, owner in _owned(seq, decode_value(seq, found.value).event).items():
+                    if (seq, part) not in self._stale and len(self._stale) >= _REMEMBERED:
+                        self._cut = True
+                        continue
                     known = self._stale.setdefault((seq, part), [])
-                    if owner not in known and len(self._stale) <= _REMEMBERED:
+                    if owner not in known:
                         known.append(owner)
 
     def _search_entries(self, pages: Pages) -> list[Overflow]:
@@ -298,6 +331,14 @@ class _Search:
         by_digest: dict[bytes, tuple[int, _Owner]] = {}
         for seq, owner in self._large(pages, spans):
             by_digest[owner.part.digest] = (seq, owner)
+            if len(by_digest) >= _REMEMBERED:
+                self._try_orphans(pages, orphans, by_digest)
+                by_digest = {}
+        if by_digest:
+            self._try_orphans(pages, orphans, by_digest)
+
+    def _try_orphans(self, pages: Pages, orphans: list[Overflow], by_digest: dict[bytes, tuple[int, _Owner]]) -> None:
+        """Those that are one of these parts."""
         lengths: dict[int, set[int]] = {}
         for _, owner in by_digest.values():
             sealed_bytes = owner.part.length + _SEALING_BYTES
@@ -317,14 +358,15 @@ class _Search:
     def _large(self, pages: Pages, spans: set[int]) -> Iterator[tuple[int, _Owner]]:
         """The parts of records, also of old ones, whose ciphertexts span as many pages as one of these."""
         stale = ((seq, owner) for (seq, _), owners in self._stale.items() for owner in owners)
-        for seq, owner in chain(stale, self._of_records()):
+        for seq, owner in chain(stale, self._of_records("overflows")):
             if pages.span(owner.part.length + _SEALING_BYTES) in spans:
                 yield seq, owner
 
-    def _of_records(self) -> Iterator[tuple[int, _Owner]]:
+    def _of_records(self, phase: str) -> Iterator[tuple[int, _Owner]]:
+        """The parts of all records that can be read."""
         head = self._store.log.head().seq
         for first in range(1, head + 1, _STEP_ROWS):
-            self._step("overflows", first, head)
+            self._step(phase, min(first, head), head)
             owned: list[tuple[int, _Owner]] = []
             with self._store.env.read() as txn:
                 for seq in range(first, min(head, first + _STEP_ROWS - 1) + 1):

@@ -2,9 +2,11 @@
 
 Method. The parts are copied under their `.new` names and hashed on the way; a child walks the journal before this
 process opens it; the vault must be of the same line, which the newest key that is left proves by opening its part.
-Then comes a RESTORED record with what was forked from, and a PURGE record for each directive that this journal does not
-know (`reapplying.py`), whose keys are shredded in the new vault. Only then the store gets its name (`creating.py`).
-Keys of slots that this journal never handed out are not copied: it hands those numbers out anew.
+Then comes a RESTORED record with what was forked from, and what the purges of the list come to that this journal does
+not know (`reapplying.py`): PURGE records and what goes with them, made by the daemon's own way of purging (`again`,
+which is handed in) against this journal as it is. Their keys are shredded in the new vault. Only then the store gets
+its name (`creating.py`). Keys of slots that this journal never handed out are not copied: it hands those numbers out
+anew.
 
 Invariants: what a directive names is unreadable before anybody can open the store. A backup is only read. A restore
 that was interrupted leaves no store, and is run again.
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -45,23 +47,19 @@ from journal.log import DATABASES, Log, MetaState
 from journal.manifest import Manifest, PartEntry, opens, read_manifest
 from journal.masterkey import MasterKey
 from journal.purges import Directive, directive, merge_purges, read_purges
-from journal.reapplying import Again, Reapplied, reapply
+from journal.reapplying import Again, Reapplied, Step, Unfinished, commanded
 from journal.record import Actor, Cause, Head, Record, encode_body
 from journal.sealing import Sealer
 from journal.space import MARGIN_BYTES, OPENING_BYTES, NoRoom, free_bytes
 from journal.vault import SLOT_BYTES, SLOTS_OFFSET, SlotState, SlotUnreadable, Vault
 from journal.verify import verify_in_child
 
-BATCH_RECORDS = 512
 _ELSEWHERE = "Use another backup."
-
-Step = Callable[[str, int, int], None]
-"""Called with (phase, done, of); what it raises ends the restore."""
 
 
 class Wanted(NamedTuple):
     """What is to be restored. `vault_from`: the backup whose vault part is taken, when it is another one. `master`:
-    the master key of the time when that part was made.
+    the master key of the time when that part was made. `again`: by which purges of the `directives` are done again.
     """
 
     backup: Path
@@ -69,18 +67,20 @@ class Wanted(NamedTuple):
     directives: Sequence[Directive]
     version: str
     now_ms: int
+    again: Again
     master: MasterKey | None = None
 
 
 class Outcome(NamedTuple):
-    """What was made. `at`: when the journal part was made. `unnamed`: parts that read as purged without a record that
-    says so, because the vault is newer than the journal and its purge list is lost.
+    """What was made. `at`, `vault_at`: when the parts were made. `unnamed`: parts that read as purged without a record
+    that says so, because the vault is newer than the journal and its purge list is lost.
     """
 
     store_id: bytes
     forked_from: Head
     head: Head
     at: str
+    vault_at: str
     reapplied: Reapplied
     unnamed: int
 
@@ -210,7 +210,9 @@ class _Restoring:
     def outcome(self) -> Outcome:
         journal = self._parts.journal
         forked = Head(journal.epoch, journal.seq, bytes.fromhex(journal.chain))
-        return Outcome(self._parts.store_id, forked, self._head, journal.at, self._reapplied, self._unnamed)
+        return Outcome(
+            self._parts.store_id, forked, self._head, journal.at, self._parts.vault.at, self._reapplied, self._unnamed
+        )  # fmt: skip
 
     # --- copies ----------------------------------------------------------------------------------
 
@@ -285,19 +287,30 @@ class _Restoring:
 
     def _write(self, log: Log, vault: Vault) -> None:
         forked_from = log.head()
-        destroying = list(_destroying(log))
-        self._reapplied = reapply(log, self._wanted.directives, destroying)
         state = MetaState(log.state.vault_next, log.state.owner_seq, self._epoch(), forked_from.seq + 1)
         restored = Restored(
             read_boot_id(), self._wanted.version, FORMAT_VERSION, state.epoch, vault.renew_nonce(),
             self._parts.store_id, forked_from.epoch, forked_from.seq, forked_from.chain,
         )  # fmt: skip
-        log.append([encode_body(self._record(forked_from.seq + 1, 0, restored))], [], state)
-        self._append(log, state, self._reapplied.again)
-        slots = destroyed_slots([*destroying, *(each.event for each in self._reapplied.again)])
+        log.append([encode_body(self._record(forked_from.seq + 1, restored))], [], state)
+        self._reapplied = self._purge_again(log, vault)
+        slots = destroyed_slots(record.event for record in _destroying(log))
         vault.shred(keyed_still(vault, slots))
         self._unnamed = len(set(vault.shredded_slots(state.vault_next)) - set(slots))
         self._head = log.head()
+        self._lines = list(_lines(log, forked_from.seq + 2))
+
+    def _purge_again(self, log: Log, vault: Vault) -> Reapplied:
+        purges, foreign = commanded(self._wanted.directives, self._parts.store_id)
+        if not purges:
+            return Reapplied(foreign=foreign)
+        scratch = self._state_dir.make_audit_dir()  # here: what a killed restore leaves, the next one removes
+        try:
+            sealer = Sealer(vault, self._parts.store_id)
+            made = Unfinished(log, vault, sealer, self._state_dir.root, scratch, self._wanted.now_ms)
+            return self._wanted.again(made, purges, self._step)._replace(foreign=foreign)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
     def _epoch(self) -> int:
         """Above every epoch of this store that anything here speaks of: also the purge list that lies in the state
@@ -307,34 +320,28 @@ class _Restoring:
         known = [each.epoch for each in read_purges(self._purges_file).directives if each.store == store]
         return max(self._parts.journal.epoch, self._parts.vault.epoch, *known, 0) + 1
 
-    def _append(self, log: Log, state: MetaState, again: Sequence[Again]) -> None:
-        for at in range(0, len(again), BATCH_RECORDS):
-            self._step("purges", at, len(again))
-            batch = again[at : at + BATCH_RECORDS]
-            first = log.head().seq + 1
-            seqs = tuple(range(first, first + len(batch)))
-            records = [self._record(seq, each.tenant, each.event) for seq, each in zip(seqs, batch, strict=True)]
-            log.append([encode_body(record) for record in records], [], state, destroying_seqs=seqs)
-            with log.env.read() as txn:
-                chains = [log.chain_of(txn, seq) for seq in seqs]
-            self._lines += [
-                directive(self._parts.store_id, state.epoch, seq, chain, each.event)
-                for seq, chain, each in zip(seqs, chains, batch, strict=True)
-            ]
-
-    def _record(self, seq: int, tenant: int, event: AnyEvent) -> Record:
+    def _record(self, seq: int, event: AnyEvent) -> Record:
         actor = Actor(os.geteuid(), CallerRole.OPERATOR, Via.DAEMON)
-        return Record(seq, self._wanted.now_ms, tenant, actor, Cause(seq, "restore"), event)
+        return Record(seq, self._wanted.now_ms, 0, actor, Cause(seq, "restore"), event)
 
 
-def _destroying(log: Log) -> Iterator[object]:
-    """The events that destroy keys. Raises DamagedRecord, DamagedStore."""
+def _destroying(log: Log) -> Iterator[Record]:
+    """The records that destroy keys. Raises DamagedRecord, DamagedStore."""
     with log.env.read() as txn:
         for seq in log.destroying_seqs():
             record = log.get(txn, seq)
             if record is None or not is_destroying(record.event):
                 raise DamagedStore("journal", "the list of purges names a record that is none", _ELSEWHERE, seq)
-            yield record.event
+            yield record
+
+
+def _lines(log: Log, first: int) -> Iterator[Directive]:
+    """Of the purges from record `first` on."""
+    with log.env.read() as txn:
+        for seq in log.destroying_seqs():
+            record = log.get(txn, seq) if seq >= first else None
+            if record is not None and isinstance(record.event, Purged):
+                yield directive(log.store_id, log.state.epoch, record, log.chain_of(txn, seq))
 
 
 def _check_line(log: Log, vault: Vault) -> None:

@@ -57,9 +57,8 @@ _RESTORE = f"{RESTORE_A_BACKUP} Or put back the file that belongs to this store.
 class Destroying(NamedTuple):
     """A record that destroys keys."""
 
-    seq: int
     chain: bytes
-    event: object
+    record: Record
 
 
 class Walk(NamedTuple):
@@ -96,11 +95,16 @@ class Store:
         self._walk = walk
         self._keys = keys
         self._walked = False
+        self._purge_epochs: dict[int, int] = {}  # of PURGE records that are older than this epoch
         self._to_close: list[Callable[[], None]] = [lock.release]
 
     @property
     def epoch(self) -> int:
         return self.log.state.epoch
+
+    def epoch_of_purge(self, seq: int) -> int:
+        """The epoch that a PURGE record was written in."""
+        return self._purge_epochs.get(seq, self.epoch)
 
     def note(self, finding: Finding) -> None:
         """Keep a finding that was made while the store is open, once. Safe on any thread."""
@@ -260,10 +264,10 @@ class Store:
                 if value is None:
                     raise DamagedStore("journal", "the list of purges names a missing record", _RESTORE, seq)
                 chain, body = split_value(seq, value)
-                event = decode_body(seq, body).event
-                if not is_destroying(event):
+                record = decode_body(seq, body)
+                if not is_destroying(record.event):
                     raise DamagedStore("journal", "listed as destroying keys, it does not", _RESTORE, seq)
-                found.append(Destroying(seq, chain, event))
+                found.append(Destroying(chain, record))
         return found
 
     # --- opening: writes -----------------------------------------------------------------------------
@@ -292,15 +296,18 @@ class Store:
         for number in there.damaged_lines:
             what = f"line {number} of the purges file can't be read"
             self.findings.append(Finding("purges_line", None, what, "What it said stands in the journal."))
-        listed = {(line.seq, line.chain) for line in there.directives if line.store == self.store_id.hex()}
+        own = (line for line in there.directives if line.store == self.store_id.hex())
+        listed = {(line.seq, line.chain): line.epoch for line in own}
         missing = [
-            (each.seq, each.chain, each.event)
+            each
             for each in destroying
-            if isinstance(each.event, Purged) and (each.seq, each.chain.hex()) not in listed
+            if isinstance(each.record.event, Purged) and (each.record.seq, each.chain.hex()) not in listed
         ]
-        epochs = self._epochs([seq for seq, _chain, _event in missing])
-        lines = [directive(self.store_id, epochs[seq], seq, chain, event) for seq, chain, event in missing]
+        epochs = self._epochs([each.record.seq for each in missing])
+        lines = [directive(self.store_id, epochs[record.seq], record, chain) for chain, record in missing]
         append_purges(self.dir.purges_file, lines)
+        there_now = ((each.record.seq, listed.get((each.record.seq, each.chain.hex()))) for each in destroying)
+        self._purge_epochs = {**{seq: epoch for seq, epoch in there_now if epoch is not None}, **epochs}
         return len(lines)
 
     def _epochs(self, seqs: Sequence[int]) -> dict[int, int]:
@@ -322,7 +329,7 @@ class Store:
 
 
 def _slots(destroying: Iterable[Destroying]) -> list[int]:
-    return destroyed_slots(each.event for each in destroying)
+    return destroyed_slots(each.record.event for each in destroying)
 
 
 def _nothing_more(head: Head) -> None:
@@ -343,17 +350,16 @@ def purge_parts(
     done.
     """
     first = store.log.head().seq + 1
-    events = {seq: decode_body(seq, body).event for seq, body in enumerate(bodies, start=first)}
-    destroying = {seq: event for seq, event in events.items() if is_destroying(event)}
+    records = [decode_body(seq, body) for seq, body in enumerate(bodies, start=first)]
+    destroying = {record.seq: record for record in records if is_destroying(record.event)}
     head = store.log.append(bodies, sealed, state, destroying_seqs=tuple(destroying))
     lines: list[Directive] = []
     with store.env.read() as txn:
-        for seq, event in destroying.items():
-            if isinstance(event, Purged):
-                chain = store.log.chain_of(txn, seq)
-                lines.append(directive(store.store_id, store.epoch, seq, chain, event))
+        for seq, record in destroying.items():
+            if isinstance(record.event, Purged):
+                lines.append(directive(store.store_id, store.epoch, record, store.log.chain_of(txn, seq)))
     append_purges(store.dir.purges_file, lines)
-    store.vault.shred(destroyed_slots(destroying.values()))
+    store.vault.shred(destroyed_slots(record.event for record in destroying.values()))
     then(head)
     store.write_head()
     return head

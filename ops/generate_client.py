@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from daemon.wire import (  # noqa: E402
+    audit_results,
     chain_results,
     cohort_results,
     erasure_results,
@@ -114,7 +115,7 @@ def structs() -> list[str]:
     out = []
     modules = (
         results, exchange_results, provenance_results, review_results, chain_results, proposal_results, cohort_results,
-        erasure_results,
+        erasure_results, audit_results,
     )  # fmt: skip
     sources = [Path(str(module.__file__)).read_text("utf-8") for module in modules]
     for node in (node for source in sources for node in ast.parse(source).body):

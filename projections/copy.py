@@ -26,8 +26,9 @@ from journal.log import Log
 from journal.space import free_bytes, make_way
 from projections import child, rows, tables, trust
 from projections.scrub import scrub
-from projections.store import ProjectionStore, check_place
+from projections.store import ProjectionStore
 from projections.swap import remove_copy, remove_new, take_place
+from projections.watermark import check_place
 
 _SEAL = struct.Struct("<QQ32s")
 _SEAL_KEY = b"SEAL"

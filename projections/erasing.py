@@ -53,7 +53,8 @@ def _free(holds: str) -> Erasure:
 DATABASES: Final[dict[str, Erasure]] = {
     tables.MEMORIES: Erasure(Fate.MARKED, "numbers, marks, times, places of parts", _MARKED_ROW),
     tables.ROWS: Erasure(Fate.MARKED, "header rows: the fields that are retained", _MARKED_ROW),
-    tables.REMOVED_ROWS: Erasure(Fate.MARKED, "header rows that a vacuum took away", "projections.memories:_note_late"),
+    tables.REMOVED_ROWS: Erasure(Fate.MARKED, "header rows that a vacuum took away", _MARKED_ROW),
+    tables.LATE: _free("ids of what was purged after a vacuum had taken its row"),
     tables.PARTITIONS: _free("counts, states, days"),
     tables.TOUCHES: _free("numbers of records"),
     tables.HELD: _free("ids; what is held can't be purged"),
@@ -102,7 +103,7 @@ DATABASES: Final[dict[str, Erasure]] = {
 }
 
 WORKING_SET: Final[dict[str, Erasure]] = {
-    "columns": Erasure(Fate.EVICTED, "header rows and Blooms of tags", "projections.workingset:WorkingSet.folded"),
+    "columns": Erasure(Fate.EVICTED, "header rows and Blooms of tags", "projections.workingset:WorkingSet.evict"),
     "blooms": Erasure(Fate.EVICTED, "Blooms until they are in the columns", "projections.workingset:WorkingSet.folded"),
     "tenant_numbers": _free("names of tenants, which are public"),
     "tenants": _free("names of tenants, which are public"),
@@ -119,6 +120,7 @@ WORKING_SET: Final[dict[str, Erasure]] = {
     "blocked": Erasure(
         Fate.KEPT, "fingerprints of what may not come again, when asked for", "journal.purges:directive"
     ),
+    "hash_key": _free("the key of the vault for keyed hashes"),
     "gone": Erasure(
         Fate.EVICTED, "of a batch: what its purge takes out", "projections.workingset:WorkingSet.take_over"
     ),

@@ -6,7 +6,8 @@ view scans it without a lock, while the writer publishes, and sees every batch w
 
 What a commit changed waits until a question needs it, or much has come together: the writer hands over its pages and
 goes on. A view says at which record it stands, and is given only to a question whose snapshot stands at the same one:
-what waits is brought in up to there. The newest two are kept, and a commit that is not published yet is waited for.
+what waits is brought in up to there. The newest two are kept, but for a purge, which leaves only the one without what
+it took; and a commit that is not published yet is waited for.
 Who gets none reads the pages of its snapshot: slower, never another answer.
 
 Filled in the background (`warming.py`): rows from one snapshot, with what the writer published meanwhile laid over
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -147,7 +148,7 @@ class _Batch(NamedTuple):
 
     seq: int
     pages: Mapping[bytes, bytes | None]
-    blooms: Mapping[int, int]
+    blooms: dict[int, int]
 
 
 class HeaderColumns:
@@ -187,6 +188,19 @@ class HeaderColumns:
             if self._views:
                 self._merge(self._published_seq)
 
+    def evict(self) -> None:
+        """As `settle`, and what is kept of before goes too: behind this, no view has what was purged, and neither has
+        what waits for the first one. Questions that stand at an earlier record read their snapshots."""
+        with self._changed:
+            if self._views:
+                self._merge(self._published_seq)
+                self._views = self._views[:1]
+            elif self._waiting:
+                gone = [tsid for tsid, bloom in self._waiting[-1].blooms.items() if bloom == NONE]
+                for batch in self._waiting[:-1]:
+                    for tsid in batch.blooms.keys() & gone:
+                        del batch.blooms[tsid]
+
     def warmed(self) -> float:
         """How far they are, 0..1: rows and Blooms count the same."""
         view = self.newest
@@ -202,7 +216,7 @@ class HeaderColumns:
         with self._changed:
             self._published_seq = seq
             if self._collecting:
-                self._waiting.append(_Batch(seq, changed, blooms))
+                self._waiting.append(_Batch(seq, changed, dict(blooms)))
                 self._waiting_pages += len(changed)
                 much = len(self._waiting) >= MERGE_BATCHES or self._waiting_pages >= MERGE_PAGES
                 if much and self._views:
@@ -299,8 +313,11 @@ def _made(view: View, pages: Pages, blooms: Mapping[int, int]) -> dict[int, Chan
         old = change.at(place)
         content = _assembled(old, partition, place, changes[partition, place])
         change.put(place, _segment(content, old, left) if content else None)
-    for partition in {partition for partition, _ in changes}:
-        _carry(view.segments(partition), made[partition])
+    places: dict[int, list[int]] = {}
+    for partition, place in sorted(changes):
+        places.setdefault(partition, []).append(place)
+    for partition, changed in places.items():
+        _carry(view.segments(partition), made[partition], changed)
     if left:
         _retag(view, made, left)
     return made
@@ -341,21 +358,24 @@ def _segment(content: bytes, old: Segment | None, left: dict[int, int]) -> Segme
     return Segment(found, blooms, known)
 
 
-def _carry(before: Segments, change: Changed) -> None:
-    """Rows that a vacuum has moved keep the Blooms that they had in their old place."""
+def _carry(before: Segments, change: Changed, places: Sequence[int]) -> None:
+    """Rows that a vacuum has moved keep the Blooms that they had in their old place. Where a row was, another is now,
+    or a blank one: so they came from segments that are at `places` too, and no others are looked at."""
+    changed = [place for place in places if place < len(before)]
     lacking = [
         (place, segment)
-        for place, segment in enumerate(change.segments)
-        if place < len(before) and segment is not before[place] and not segment.known.all()
-    ]
+        for place in changed
+        if (segment := change.at(place)) is not None and not segment.known.all()
+    ]  # fmt: skip
     if not any((segment.rows["tsid"][: len(at.rows)] != at.rows["tsid"][: len(segment.rows)]).any()
                for segment, at in ((segment, before[place]) for place, segment in lacking)):  # fmt: skip
         return
-    tsids = np.concatenate([each.rows["tsid"] for each in before])
+    sources = [before[place] for place in changed]
+    tsids = np.concatenate([each.rows["tsid"] for each in sources])
     order = np.argsort(tsids, kind="stable")
     tsids = tsids[order]
-    blooms = np.concatenate([each.blooms for each in before])[order]
-    known = np.concatenate([each.known for each in before])[order]
+    blooms = np.concatenate([each.blooms for each in sources])[order]
+    known = np.concatenate([each.known for each in sources])[order]
     for place, segment in lacking:
         missing = np.flatnonzero(~segment.known)
         wanted = segment.rows["tsid"][missing]

@@ -31,6 +31,13 @@ def held(state: State, record: Record, event: events.Held) -> None:
             state.delete(tables.HELD, key)
 
 
+def held_by(state: State, tenant: int, tsid: int) -> int:
+    """The record that holds a memory, or noted why anew; 0 when it isn't held. Raises DamagedRow."""
+    key = KEY32_64.pack(tenant, tsid)
+    value = state.get(tables.HELD, key)
+    return 0 if value is None else int(_SEQ.unpack(rows.open_row(tables.HELD, key, value))[0])
+
+
 def of_tenant(state: State, tenant: int) -> Iterator[tuple[int, int]]:
     """`(memory, record that holds it)` of all that is held of a tenant, by id. Raises DamagedRow."""
     for key, payload in state.entries(tables.HELD, KEY32.pack(tenant)):

@@ -82,7 +82,7 @@ def store_row(state: State, tsid: int, row: MemoryRow) -> None:
     state.put_memory(tsid, row)
     if row.offset == NO_ROW:
         taken = removed.get(state, row.partition, tsid)
-        removed.put(state, row.partition, tsid, taken._replace(header=_in_line(taken.header, row)))
+        removed.put(state, row.partition, tsid, _in_line(taken, row))
         return
     page = state.row_page(row.partition, row.offset // ROWS_PER_PAGE)
     at = row.offset % ROWS_PER_PAGE * HEADER_BYTES
@@ -162,7 +162,7 @@ def _lives_again(state: State, tsid: int, row: MemoryRow) -> int:
     removed.delete(state, row.partition, tsid)
     offset = row_returned(state, row.partition, waits(row))
     page = state.row_page(row.partition, offset // ROWS_PER_PAGE)
-    page += taken.header
+    page += taken
     return offset
 
 
@@ -182,9 +182,8 @@ def purged(state: State, record: Record, event: events.Purged) -> None:
 
 def _note_late(state: State, tsid: int, row: MemoryRow) -> None:
     """Its ciphertexts are collected by the next vacuum, though its row has gone."""
-    taken = removed.get(state, row.partition, tsid)
-    if not taken.late:
-        removed.put(state, row.partition, tsid, taken._replace(late=True))
+    if not removed.is_late(state, row.partition, tsid):
+        removed.put_late(state, row.partition, tsid)
         purged_late(state, row.partition)
 
 

@@ -117,6 +117,7 @@ def rows_died(state: State, number: int, by: int, waits: bool) -> None:
     """A row died (`by` 1) or lives again (-1)."""
     row = load(state, number)
     row.dead += by
+    row.kept = min(row.kept, row.dead)  # one that was left lives again
     row.unsettled -= by * waits
     _changed(state, number, row)
 
@@ -146,15 +147,28 @@ def own_bytes(record: Record, parts: tuple[SealedPart, ...]) -> int:
     return sum(part.length + SEALING_BYTES for part in parts if part.owner_seq == record.seq)
 
 
+def counted_with(state: State, event: object) -> int | None:
+    """The partition that what a record has sealed counts with: that of the memory it made, or that it is about. None
+    when it is about none: the name of a session."""
+    if isinstance(event, events.MemoryCreated):
+        return event.partition
+    memory = getattr(event, "memory", None)
+    about = None if memory is None else state.memory(memory[1])
+    return None if about is None else about.partition
+
+
 def words_kept(state: State, record: Record, event: Any) -> None:
     """What was said of a memory counts with its partition."""
-    if not event.parts:
-        return
-    about = state.memory(event.memory[1])
-    if about is not None:
-        row = load(state, about.partition)
-        row.sealed_bytes += own_bytes(record, event.parts)
-        store(state, about.partition, row)
+    number = counted_with(state, event) if event.parts else None
+    if number is not None:
+        ciphertexts_counted(state, number, own_bytes(record, event.parts))
+
+
+def ciphertexts_counted(state: State, number: int, by_bytes: int) -> None:
+    """So much more ciphertext counts with a partition, or less."""
+    row = load(state, number)
+    row.sealed_bytes += by_bytes
+    store(state, number, row)
 
 
 def _changed(state: State, number: int, row: PartitionRow) -> None:

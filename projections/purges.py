@@ -1,7 +1,7 @@
 """Which records purged: `purges` (tenant u32, seq u64) → CRC-32C.
 
 Part of the projection `chain`. A large purge is several PURGE records of one command, which follow each other; the
-first of them stands here. A PURGE that was applied again after a restore stands for itself.
+first of them stands here; so it is with one that was applied again after a restore.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from projections import rows, tables
 from projections.state import KEY32, KEY32_64, State
 
 
-def purged(state: State, record: Record, event: events.Purged) -> None:
-    if event.directive is None and record.seq != record.cause.first_seq:
+def purged(state: State, record: Record, _event: events.Purged) -> None:
+    if record.seq != record.cause.first_seq:
         return
     key = KEY32_64.pack(record.tenant, record.seq)
     state.put(tables.PURGES, key, rows.seal_row(key, b""))

@@ -1,7 +1,6 @@
 """Where projections are kept: one LMDB environment of their own, disposable.
 
-`meta` holds the row `watermark`: epoch u32, seq u64 (little-endian), chain 32 bytes, then msgpack of the
-counters, CRC-32C. It is written in the same transaction as the change sets it stands for.
+Up to which record they are folded stands in each transaction with the change sets (`watermark.py`).
 
 Not fsync'd per batch: `trust.py` says when what lies there may be opened. The version of each projection's fold
 stands in `meta` too (`versions.py`): one that this code would fold in another way is folded anew, alone.
@@ -13,32 +12,26 @@ keeps the environment that they began with; it is closed when the last of them h
 from __future__ import annotations
 
 import os
-import struct
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import lmdb
-import msgspec
 
 from journal.environment import Environment
 from journal.errors import DamagedStore
 from journal.layout import sync_directory
 from journal.log import Log
 from journal.record import Head, Record
-from journal.trees import check_trees
-from projections import blocks, rows, tables, trust, versions
+from projections import blocks, rows, tables, trust, versions, watermark
 from projections.fold import Fold, apply, fold_of
 from projections.state import Changes, Counters, State
 from projections.uncollected import uncollected
+from projections.watermark import Watermark, chain_of
 
-_WATERMARK = struct.Struct("<IQ32s")
-_WATERMARK_KEY = b"watermark"
-_ENCODE = msgspec.msgpack.Encoder().encode
-_DECODE = msgspec.msgpack.Decoder(Counters).decode
 FOLD_CHUNK_RECORDS = 4096
 DIGEST_STEP_ENTRIES = 4096
 
@@ -56,9 +49,11 @@ class TxnSnapshot:
 
     def get(self, database: str, key: bytes) -> bytes | None:
         try:
-            return cast("bytes | None", self._txn.get(key, db=self._db(database)))
+            value: Any = self._txn.get(key, db=self._db(database))
         except lmdb.Error as error:
             raise rows.DamagedRow(database) from error
+        found: bytes | None = value
+        return found
 
     def many(self, database: str, keys: list[bytes]) -> dict[bytes, bytes]:
         """The values of those of the keys that are there, with one look into LMDB."""
@@ -87,64 +82,8 @@ class TxnSnapshot:
 
     def watermark_seq(self) -> int:
         """The record that this very snapshot stands at; 0 when nothing was folded. Raises DamagedRow."""
-        value = self._txn.get(_WATERMARK_KEY, db=self._db(tables.META))
-        if value is None:
-            return 0
-        return int(_WATERMARK.unpack_from(rows.open_row(tables.META, _WATERMARK_KEY, bytes(value)))[1])
-
-
-def peek_watermark(directory: Path, boot_id: bytes) -> Head | None:
-    """The watermark of projections that may be trusted, None when there are none. Writes nothing."""
-    if not directory.exists() or not trust.may_be_trusted(directory, boot_id):
-        return None
-    try:
-        return _read_watermark(directory)
-    except (DamagedStore, rows.DamagedRow):
-        return None  # what can't be read is folded anew
-
-
-def _read_watermark(directory: Path) -> Head | None:
-    """The watermark in `directory`. Raises DamagedStore, DamagedRow."""
-    check_trees(directory / "data.mdb")
-    try:
-        env = Environment.open(directory, (tables.META,), durable=False, readonly=True)
-        try:
-            with env.read() as txn:
-                value = txn.get(_WATERMARK_KEY, db=env.db(tables.META))
-        finally:
-            env.close()
-    except lmdb.Error as error:
-        raise DamagedStore("projections", str(error), "They are folded anew.") from error
-    if value is None:
-        return None
-    epoch, seq, chain = _WATERMARK.unpack_from(rows.open_row(tables.META, _WATERMARK_KEY, bytes(value)))
-    return Head(epoch, seq, chain)
-
-
-def check_watermark(directory: Path, boot_id: bytes, log: Log) -> None:
-    """Raise DamagedStore when trusted projections are ahead of the journal, or come from another one."""
-    found = peek_watermark(directory, boot_id)
-    if found is not None:
-        check_place(found, log)
-
-
-def check_place(found: Head, log: Log) -> None:
-    """Raise DamagedStore when a watermark is ahead of the journal, or a place in another one."""
-    head = log.head()
-    if found.seq > head.seq:
-        raise DamagedStore(
-            "projections",
-            f"their watermark is record {found.seq}, the journal ends at {head.seq}",
-            "The journal went back: put the newer journal back, or restore a backup.",
-            head.seq,
-        )
-    if found.seq and _chain_of(log, found.seq) != found.chain:
-        raise DamagedStore(
-            "projections",
-            f"the journal's record {found.seq} is another one than the projections were folded from",
-            "Delete the directory projections/ if this is the journal you want.",
-            found.seq,
-        )
+        head = watermark.read_head(self._txn, self._db(tables.META))
+        return 0 if head is None else head.seq
 
 
 class ProjectionStore:
@@ -167,7 +106,7 @@ class ProjectionStore:
     def open(cls, directory: Path, boot_id: bytes) -> ProjectionStore:
         """Open what is there if it can be trusted, else begin empty. Raises nothing for a bad watermark:
         an unreadable one means a rebuild."""
-        if os.path.lexists(directory) and peek_watermark(directory, boot_id) is None:
+        if os.path.lexists(directory) and watermark.peek(directory, boot_id) is None:
             trust.remove(directory)
         directory.mkdir(mode=0o700, exist_ok=True)
         trust.write_open(directory, boot_id)
@@ -194,12 +133,12 @@ class ProjectionStore:
         view.mkdir(mode=0o700)
         (view / "data.mdb").symlink_to((directory / "data.mdb").resolve())
         try:
-            found = _read_watermark(view)
+            found = watermark.read_in(view)
         except (DamagedStore, rows.DamagedRow):
             return None
         if found is None:
             return None
-        check_place(found, log)
+        watermark.check_place(found, log)
         try:
             env = Environment.open(view, (*tables.DATABASES, tables.META), durable=False, readonly=True)
         except DamagedStore:
@@ -212,13 +151,9 @@ class ProjectionStore:
 
     def _load_watermark(self) -> None:
         with self.env.read() as txn:
-            value = txn.get(_WATERMARK_KEY, db=self.env.db(tables.META))
-        if value is None:
-            return
-        payload = rows.open_row(tables.META, _WATERMARK_KEY, bytes(value))
-        epoch, seq, chain = _WATERMARK.unpack_from(payload)
-        self.head = Head(epoch, seq, chain)
-        self.counters = _DECODE(payload[_WATERMARK.size :])
+            found = watermark.read(txn, self.env.db(tables.META))
+        if found is not None:
+            self.head, self.counters = found.head, found.counters
 
     @contextmanager
     def snapshot(self) -> Iterator[TxnSnapshot]:
@@ -242,8 +177,7 @@ class ProjectionStore:
             for database, changed in changes.items():
                 if changed:
                     self._put(txn, database, changed)
-            payload = _WATERMARK.pack(head.epoch, head.seq, head.chain) + _ENCODE(counters)
-            txn.put(_WATERMARK_KEY, rows.seal_row(_WATERMARK_KEY, payload), db=self.env.db(tables.META))
+            watermark.write(txn, self.env.db(tables.META), Watermark(head, counters))
             versions.stamp(self.env, txn, stamped)
 
     def _put(self, txn: lmdb.Transaction, database: str, changed: dict[bytes, bytes | None]) -> None:
@@ -264,7 +198,7 @@ class ProjectionStore:
         Raises DamagedStore when the watermark is not a place in this journal.
         """
         target = log.head()
-        check_place(self.head, log)
+        watermark.check_place(self.head, log)
         stale = self.stale()
         if stale:
             self.fold_anew(log, stale, progress)
@@ -272,7 +206,7 @@ class ProjectionStore:
         last_seq = target.seq if to_seq is None else min(to_seq, target.seq)
         for chunk in log.chunks(self.head.seq + 1, last_seq, FOLD_CHUNK_RECORDS):
             changes, counters = self._folded(apply, chunk, self.counters, self.head)
-            head = Head(target.epoch, chunk[-1].seq, _chain_of(log, chunk[-1].seq))
+            head = Head(target.epoch, chunk[-1].seq, chain_of(log, chunk[-1].seq))
             self.commit(changes, counters, head)
             folded += len(chunk)
             if progress is not None:
@@ -330,10 +264,7 @@ class ProjectionStore:
         found: dict[str, str] = {}
         env = self.env
         with env.read() as txn:
-            value = txn.get(_WATERMARK_KEY, db=env.db(tables.META))
-            seq = 0
-            if value is not None:
-                seq = _WATERMARK.unpack_from(rows.open_row(tables.META, _WATERMARK_KEY, bytes(value)))[1]
+            head = watermark.read_head(txn, env.db(tables.META))
             for projection, databases in tables.PROJECTIONS.items():
                 digest = blake2b(digest_size=16)
                 for database in databases:
@@ -346,7 +277,7 @@ class ProjectionStore:
                             digest.update(len(key).to_bytes(2, "big") + key)
                             digest.update(len(value).to_bytes(4, "big") + value)
                 found[projection] = digest.hexdigest()
-        return seq, found
+        return 0 if head is None else head.seq, found
 
     def note_damage(self, database: str) -> None:
         """A value of `database` is damaged: unless it is healed before, the next open folds everything anew. Safe on
@@ -401,8 +332,3 @@ class ProjectionStore:
             with suppress(FileNotFoundError):  # a swap that failed half way has left nothing there
                 trust.open_file(self._directory).unlink(missing_ok=True)
                 sync_directory(self._directory)
-
-
-def _chain_of(log: Log, seq: int) -> bytes:
-    with log.env.read() as txn:
-        return log.chain_of(txn, seq)

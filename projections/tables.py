@@ -2,7 +2,7 @@
 
 | projection | databases (key → value) |
 |---|---|
-| memories | `partitions` number u32 → msgpack, CRC; `memories` TSID u64 → memory row; `rows` partition u32, page u32 → up to 63 header rows, CRC; `removed_rows` partition u32, TSID u64 → header row that a vacuum took away, purged since u8, CRC; `touches` TSID u64, seq u64 → CRC; `held` tenant u32, TSID u64 → seq u64, CRC |
+| memories | `partitions` number u32 → msgpack, CRC; `memories` TSID u64 → memory row; `rows` partition u32, page u32 → up to 63 header rows, CRC; `removed_rows` partition u32, TSID u64 → header row that a vacuum took away, CRC; `late` partition u32, TSID u64 → CRC (those of `removed_rows` that were purged since, and whose ciphertexts are still to be collected); `touches` TSID u64, seq u64 → CRC; `held` tenant u32, TSID u64 → seq u64, CRC |
 | edges | `edges_out` TSID u64 → entries of (type u8, kind u8, TSID u64), CRC; `edges_in` TSID u64, type u8, TSID u64 → kind u8, CRC; `lines` TSID u64 → first version u64, newest u64, whose sources u64 each, CRC (of what was revised or took another's place); `externals` TSID u64, seq u64 → CRC (the records that brought support from outside the store) |
 | idempotency | `idempotency` tenant u32, key hash 16 → seq u64, CRC; `keyed_memories` TSID u64, seq u64 → CRC; `keyed_sessions` session u32, seq u64 → CRC (the keyed answers that speak of it) |
 | sessions | `sessions` number u32 → session row; `session_ids` TSID u64 → number u32, CRC; `turns` session u32, turn u32 → TSID u64, CRC; `session_memories` session u32, TSID u64 → CRC; `settled` session u32, turn u32 → seq u64, promoted u8, CRC; `passes` session u32, pass u16 → msgpack, CRC; `sleeps` session u32 → msgpack, CRC |
@@ -26,6 +26,7 @@ from __future__ import annotations
 MEMORIES = "memories"
 ROWS = "rows"
 REMOVED_ROWS = "removed_rows"
+LATE = "late"
 TOUCHES = "touches"
 EDGES_OUT = "edges_out"
 EDGES_IN = "edges_in"
@@ -73,7 +74,7 @@ PURGES = "purges"
 META = "meta"
 
 PROJECTIONS: dict[str, tuple[str, ...]] = {
-    "memories": (PARTITIONS, MEMORIES, ROWS, REMOVED_ROWS, TOUCHES, HELD),
+    "memories": (PARTITIONS, MEMORIES, ROWS, REMOVED_ROWS, LATE, TOUCHES, HELD),
     "edges": (EDGES_OUT, EDGES_IN, LINES, EXTERNALS),
     "idempotency": (IDEMPOTENCY, KEYED_MEMORIES, KEYED_SESSIONS),
     "sessions": (SESSIONS, SESSION_IDS, TURNS, SESSION_MEMORIES, SETTLED, PASSES, SLEEPS),
@@ -89,7 +90,7 @@ PROJECTIONS: dict[str, tuple[str, ...]] = {
 }
 
 VERSIONS: dict[str, int] = {
-    **dict.fromkeys(PROJECTIONS, 1), "memories": 4, "sessions": 3, "edges": 3, "provenance": 2, "idempotency": 2,
+    **dict.fromkeys(PROJECTIONS, 1), "memories": 5, "sessions": 3, "edges": 3, "provenance": 2, "idempotency": 2,
     "names": 2, "texts": 2, "chain": 2,
 }  # fmt: skip
 """By projection, the version of its fold. Whoever changes what a fold makes of a record raises that one: it alone is

@@ -3,7 +3,7 @@
 Method: an entry belongs to the tenant that its `owner` leads to (a number at a place of its key, or a value that says
 so itself), and everything else that it names, its `ends`, belongs to the same tenant. What hides tenants from each
 other (`bound.py`), what finds entries that join two of them (`crossing`), and what there is of one (`entries_of`, for
-an export or an erasure of it; nothing asks for that yet) go by this one table. Nothing here reads sealed content.
+`holdings.py`) go by this one table. Nothing here reads sealed content.
 """
 
 from __future__ import annotations
@@ -181,6 +181,7 @@ OWNERS: dict[str, Owner] = {
     tables.MEMORIES: Owner(By.SAID, ends=_memory_row),
     tables.ROWS: Owner(By.PARTITION),
     tables.REMOVED_ROWS: Owner(By.PARTITION, ends=_session_memory),
+    tables.LATE: Owner(By.PARTITION, ends=_session_memory),
     tables.TOUCHES: Owner(By.MEMORY, ends=_happening),
     tables.EDGES_OUT: Owner(By.MEMORY, ends=_edges_out),
     tables.EDGES_IN: Owner(By.MEMORY, ends=_edges_in),
@@ -347,6 +348,8 @@ def crossing(state: State, step: Callable[[], None], of_record: RecordTenant | N
             step()
             rows.open_row(database, key, value)
             tenant = known.of_entry(database, key, value)
+            if tenant is None and database == tables.KEYED_MEMORIES:
+                continue  # what was asked for under a key need not have been there: such an entry leads nowhere
             if tenant is None or not _agree(known, owner, tenant, key, value, of_record is not None):
                 yield Crossing(database, key, tenant)
 
@@ -359,9 +362,11 @@ def _agree(known: Tenants, owner: Owner, tenant: int, key: bytes, value: bytes, 
 
 
 def entries_of(state: State, tenant: int, step: Callable[[], None]) -> Iterator[tuple[str, bytes, bytes]]:
-    """All that the projections hold of one tenant: `(database, key, value)`. Raises DamagedRow."""
+    """All that the projections hold of one tenant: `(database, key, value)`, of each database in order of its keys.
+    Raises DamagedRow, LookupError for a database that nobody said whose its entries are."""
     known = Tenants(state)
-    for database, owner in OWNERS.items():
+    for database in tables.DATABASES:
+        owner = OWNERS[database]
         if owner.by is By.STORE:
             continue
         prefix = KEY32.pack(tenant) if owner.by is By.TENANT else b""

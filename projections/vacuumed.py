@@ -1,9 +1,10 @@
 """What a vacuum does to a partition: living rows come to lie densely, in their order; dead ones leave it.
 
-One `Vacuumed` goes through the rows from `first` up to `until`. Between two of them every row can be read: those before
-`PartitionRow.packed` are dense, those from there up to `reached` blank, the others where they were. A dead memory keeps
-its memory row and whatever else is told of it; its header row goes to `removed_rows`, from which `Recovered` writes it
-anew. Part of the projection `memories`. Reads only what was folded: which rows are dead is not in the record.
+One `Vacuumed` goes through the rows from `first` up to `until`, or through none, when it only says which ciphertexts
+went. Between two of them every row can be read: those before `PartitionRow.packed` are dense, those from there up to
+`reached` blank, the others where they were. A dead memory keeps its memory row and whatever else is told of it; its
+header row goes to `removed_rows`, from which `Recovered` writes it anew. Part of the projection `memories`. Reads only
+what was folded: which rows are dead is not in the record.
 """
 
 from __future__ import annotations
@@ -59,13 +60,33 @@ def _write(state: State, partition: int, at: int, content: bytes) -> None:
 
 def vacuumed(state: State, record: Record, event: events.Vacuumed) -> None:
     """Raises DamagedRow where a row and its memory don't name each other: nothing of the slice is moved then."""
+    for number, counted_bytes in event.counted:
+        partitions.ciphertexts_counted(state, number, -counted_bytes)
+    if event.late:
+        _collected(state, event)
+    if event.last or event.first < event.until:
+        _go_through(state, event)
+
+
+def _collected(state: State, event: events.Vacuumed) -> None:
+    """Of those that were purged late nothing is left to be collected."""
+    number = event.partition
+    row = partitions.load(state, number)
+    for _, tsid in event.late:
+        if removed.is_late(state, number, tsid):
+            removed.delete_late(state, number, tsid)
+            row.late -= 1
+    partitions.store(state, number, row)
+
+
+def _go_through(state: State, event: events.Vacuumed) -> None:
     number = event.partition
     row = partitions.load(state, number)
     columns = header_rows(state, number, event.first, event.until)
     dead = leaving(columns)
     places = np.arange(event.first, event.until)
     for header in columns[dead]:
-        removed.put(state, number, int(header["tsid"]), removed.Removed(header.tobytes(), False))
+        removed.put(state, number, int(header["tsid"]), header.tobytes())
     living = columns[~dead]
     packed = event.to + len(living)
     after = np.full(len(columns), NO_ROW)
@@ -78,7 +99,6 @@ def vacuumed(state: State, record: Record, event: events.Vacuumed) -> None:
         blank_from = max(packed, event.first)
         _write(state, number, blank_from, bytes((event.until - blank_from) * HEADER_BYTES))
     row.dead -= len(columns) - len(living)
-    row.sealed_bytes -= event.own_bytes
     row.packed, row.reached = packed, event.until
     if event.last:
         _end(state, number, row)
@@ -97,18 +117,13 @@ def _relocate(state: State, partition: int, tsids: list[int], old: list[int], ne
 
 
 def _end(state: State, number: int, row: PartitionRow) -> None:
-    """What is blank leaves the partition, and what was purged late is collected."""
+    """What is blank leaves the partition."""
     last_page, rest = divmod(row.packed, ROWS_PER_PAGE)
     for page in range(last_page + (rest > 0), -(-row.rows // ROWS_PER_PAGE)):
         state.pages[number, page] = bytearray()
     if rest:
         del state.row_page(number, last_page)[rest * HEADER_BYTES :]
     row.rows, row.packed, row.reached, row.kept = row.packed, 0, 0, row.dead
-    if row.late:
-        for tsid, taken in list(removed.of_partition(state, number)):
-            if taken.late:
-                removed.put(state, number, tsid, taken._replace(late=False))
-        row.late = 0
 
 
 FOLDS: dict[type, Callable[..., None]] = {

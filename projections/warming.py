@@ -10,6 +10,7 @@ from collections.abc import Callable
 from journal import events
 from journal.codes import Part, PartitionState
 from journal.errors import DamagedRecord, PartUnreadable
+from journal.fingerprints import open_fingerprints
 from journal.particulars import decode_particulars
 from journal.store import Store
 from journal.unsealing import unseal
@@ -17,7 +18,7 @@ from journal.verify import Finding
 from projections import names, partitions, rows, tables
 from projections.livesessions import LEASE_MS
 from projections.store import ProjectionStore, TxnSnapshot
-from projections.workingset import NO_DEFAULTS, Blocked, SessionDefaults, WorkingSet, entity_hash, session_hash
+from projections.workingset import NO_DEFAULTS, SessionDefaults, WorkingSet, entity_hash, session_hash
 
 STEP_NAMES = 64
 Step = Callable[[], None]
@@ -30,15 +31,17 @@ def nothing() -> None:
 
 def warm(known: WorkingSet, store: Store, projections: ProjectionStore, now_ms: int, step: Step = nothing) -> None:
     """Fill `known` from what is at rest. Raises DamagedRow, and what `step` raises."""
+    known.hash_key = store.vault.hash_key
     with projections.snapshot() as snapshot:
-        _tenants(known, snapshot)
+        tenants(known, snapshot)
         _producers(known, snapshot)
         _partitions(known, snapshot)
         _blocked(known, store)
         _Sealed(known, store, snapshot, now_ms).load(step)
 
 
-def _tenants(known: WorkingSet, snapshot: TxnSnapshot) -> None:
+def tenants(known: WorkingSet, snapshot: TxnSnapshot) -> None:
+    """Their names and numbers. Raises DamagedRow."""
     for key, value in snapshot.prefix(tables.TENANTS, b""):
         number = int.from_bytes(key, "big")
         row = names.unpack_tenant(key, value)
@@ -69,8 +72,8 @@ def _blocked(known: WorkingSet, store: Store) -> None:
             record = store.log.get(txn, seq)
             event = None if record is None else record.event
             if record is not None and isinstance(event, events.Purged) and event.fingerprint_key is not None:
-                blocked = Blocked(event.fingerprint_key, frozenset(event.fingerprints))
-                known.blocked.setdefault(record.tenant, {})[seq] = blocked
+                found_by = open_fingerprints(known.hash_key, event.fingerprint_key, event.fingerprints)
+                known.blocked.setdefault(record.tenant, set()).update(found_by)
 
 
 class _Sealed:

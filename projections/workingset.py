@@ -19,6 +19,7 @@ from projections import tables
 from projections.header_columns import HeaderColumns
 from projections.livesessions import LiveSessions
 from projections.names import TenantRow
+from projections.numbered import Numbered
 from projections.recent import Recent
 from projections.state import Changes
 
@@ -61,18 +62,6 @@ class Gone(NamedTuple):
         )  # fmt: skip
 
 
-class Blocked(NamedTuple):
-    """The texts that one PURGE keeps from coming again: keyed fingerprints, and their key."""
-
-    key: bytes
-    fingerprints: frozenset[bytes]
-
-
-def fingerprint(key: bytes, text: bytes) -> bytes:
-    """What a text is refused by, under the key of one PURGE."""
-    return keyed_hash(key, b"reingest", text)
-
-
 def session_hash(hash_key: bytes, tenant: str, agent: str, key: bytes) -> bytes:
     """What a session is found by: its natural key, hashed."""
     return keyed_hash(hash_key, b"session", tenant.encode(), agent.encode(), key)
@@ -103,23 +92,24 @@ class WorkingSet:
         self.tenant_numbers: dict[str, int] = {}
         self.tenants: dict[int, TenantRow] = {}
         self.producers: dict[ProducerKey, int] = {}
-        self.sessions: dict[SessionKey, int] = {}
+        self.sessions: Numbered[SessionKey] = Numbered()
         self.session_agents: dict[int, str] = {}
-        self.entities: dict[EntityKey, int] = {}
+        self.entities: Numbered[EntityKey] = Numbered()
         self.unreadable: set[tuple[int, str]] = set()  # (tenant, agent) with a session whose key is damaged
         self.session_defaults: dict[int, SessionDefaults] = {}
         self.live = LiveSessions()
         self.texts: Recent[TextKey, SealedPart] = Recent(MAX_TEXTS)
         self.partitions: dict[int, tuple[int, ...]] = {}  # of a tenant, all of them
         self.open_partitions: dict[tuple[int, int], tuple[int, int | None]] = {}
-        self.blocked: dict[int, dict[int, Blocked]] = {}  # of a tenant, by PURGE record
+        self.blocked: dict[int, set[bytes]] = {}  # of a tenant, what texts are found by that are not to come again
+        self.hash_key = b""  # of the lowest level only
         self.gone: Gone | None = None  # of a batch only
         self._kept: deque[WorkingSet] | None = None
 
     def publish(self, pending: WorkingSet) -> None:
         """Take over what a committed batch has learned, and let go of what it purged."""
         for tenant, blocked in pending.blocked.items():
-            self.blocked.setdefault(tenant, {}).update(blocked)
+            self.blocked.setdefault(tenant, set()).update(blocked)
         if pending.gone is not None:
             self._let_go(pending.gone)
             self.gone = pending.gone.and_also(self.gone)
@@ -139,22 +129,29 @@ class WorkingSet:
             self.texts.drop(key)
         if gone.slots:
             self.texts.drop_where(lambda part: part.slot in gone.slots)
-        if gone.sessions:
-            self.sessions = {key: number for key, number in self.sessions.items() if number not in gone.sessions}
-            for number in gone.sessions:
-                self.session_defaults.pop(number, None)
-        if gone.entities:
-            self.entities = {key: number for key, number in self.entities.items() if number not in gone.entities}
+        self.sessions.drop(gone.sessions)
+        for number in gone.sessions:
+            self.session_defaults.pop(number, None)
+        self.entities.drop(gone.entities)
 
-    def is_blocked(self, tenant: int, text: bytes) -> bool:
-        """Whether a purge keeps this text from coming again."""
-        return any(fingerprint(each.key, text) in each.fingerprints for each in self.blocked.get(tenant, {}).values())
+    def is_blocked(self, tenant: int, text: bytes, found_by: bytes | None = None) -> bool:
+        """Whether a purge keeps this text from coming again: one look, however many purges do. `found_by`: its
+        `text_hash`, where that is known already."""
+        blocked = self.blocked.get(tenant)
+        if not blocked:
+            return False
+        return (found_by or text_hash(self.hash_key, self.tenants[tenant].name, text)) in blocked
 
     def folded(self, seq: int, changes: Changes) -> None:
         """A batch that ends with record `seq` stands in the projections: the columns follow."""
         blooms, self.blooms = self.blooms, {}
         if self.columns is not None:
             self.columns.publish(seq, changes[tables.ROWS], blooms)
+
+    def evict(self) -> None:
+        """What a purge took is folded: no column has it behind this."""
+        if self.columns is not None:
+            self.columns.evict()
 
     def take_over(self, pending: WorkingSet) -> None:
         """`publish` for the lowest level, after the journal commit."""

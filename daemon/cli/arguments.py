@@ -202,9 +202,13 @@ def _by_ids_or_selection(params: dict[str, Any], fields: set[str]) -> None:
 
 
 def _address(given: str) -> dict[str, int]:
-    """EPOCH/SEQ."""
-    epoch, slash, seq = given.partition("/")
-    if not slash or not epoch.isdecimal() or not seq.isdecimal():
+    """EPOCH/SEQ, or what an answer in JSON has: {"epoch": EPOCH, "seq": SEQ}."""
+    if given.startswith("{"):
+        read = _value("receipt", "@", given)
+        epoch, seq = (str(read[name]) if set(read) == {"epoch", "seq"} else "" for name in ("epoch", "seq"))
+    else:
+        epoch, _, seq = given.partition("/")
+    if not all(each.isascii() and each.isdecimal() for each in (epoch, seq)):
         raise Usage("--receipt is EPOCH/SEQ, as purge and purges tell it")
     return {"epoch": int(epoch), "seq": int(seq)}
 

@@ -45,7 +45,8 @@ def run(given: dict[str, Any], words: list[str]) -> dict[str, Any]:
     from daemon.keyfile import master_keys
 
     with master_keys(key_file, keyless=True) as keys, progressing.shown() as on_progress:
-        told = audit_offline(state, checked(params), progressing.teller(on_progress), keys)
+        of_tenant = {"tenant": given["tenant"]} if given["tenant"] else {}
+        told = audit_offline(state, checked({**params, **of_tenant}), progressing.teller(on_progress), keys)
     return asked(given, params, state, store_at(state)) if told is None else told
 
 

@@ -335,13 +335,20 @@ def code_of(verb: str, result: dict[str, Any]) -> int:
     judged: dict[str, Callable[[], int]] = {
         "audit": lambda: exits.DAMAGED if result.get("findings") else exits.OK,
         "forget": lambda: exits.OK if result.get("found", True) else exits.NOT_FOUND,
-        "purge": lambda: exits.OK if all(row["found"] for row in result.get("results") or ()) else exits.NOT_FOUND,
+        "purge": lambda: _code_of_purge(result.get("results") or []),
+        "hold": lambda: exits.NOT_FOUND if result.get("not_found") else exits.OK,
         "get": lambda: exits.NOT_FOUND if result.get("not_found") else exits.OK,
         "remember_many": lambda: (
             exits.REFUSED if any("error" in row for row in result.get("results") or ()) else exits.OK
         ),
     }
     return judged[verb]() if verb in judged else exits.OK
+
+
+def _code_of_purge(results: list[dict[str, Any]]) -> int:
+    if any(row.get("damaged") for row in results):
+        return exits.DAMAGED
+    return exits.OK if all(row["found"] for row in results) else exits.NOT_FOUND
 
 
 def request(name: str, words: list[str]) -> tuple[str, dict[str, Any]]:

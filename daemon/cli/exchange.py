@@ -29,7 +29,9 @@ from journal.exporting import EXPORT_FORM, export_file, export_lines, hash_key_c
 from journal.frames import Level
 from journal.layout import StateDir
 
-EXPORT = "export [--level skeleton|sealed|content] [--out FILE] [--force] [--state DIR] [--master-key FILE]"
+EXPORT = (
+    "export [--tenant NAME] [--level skeleton|sealed|content] [--out FILE] [--force] [--state DIR] [--master-key FILE]"
+)
 IMPORT = "import --format frames FILE [--state DIR] [--master-key FILE]"
 PAGE_RECORDS = 1000
 
@@ -38,29 +40,32 @@ Step = Callable[[int, int], None]
 
 def export(given: dict[str, Any], words: list[str]) -> int:
     """Write an export; the exit code. Raises Usage, noctuary.NoctuaryError, NoctuaryFault."""
-    if given["tenant"]:
-        raise Usage("export has no option --tenant: it is of the whole store")
     key_file, words = take_key_file(words)
     state, rest = auditing.place_of(given["socket"], words)
     level, out, force = _options(rest)
-    source = _Source(state, key_file)
+    source = _Source(state, key_file, given["tenant"] or None)
     if out == "-":
         return _to_output(given, source, level)
     _refuse_state(Path(out), state)
     told: dict[str, Any] = {}
+    frames = -1  # the first line is none
     with export_file(Path(out), replace=force) as file, _steps("export") as step:
         for line in _lines(given, source, level, step):
             told = told or msgspec.json.decode(line)
             file.write(line)
-    _show(given, {"file": out, "level": told["level"], "records": told["head"]["seq"], "head": told["head"]}, "export")
+            frames += 1
+    whose = {"tenant": source.tenant} if source.tenant else {}
+    _show(given, {"file": out, **whose, "level": told["level"], "records": frames, "head": told["head"]}, "export")
     return exits.OK
 
 
 class _Source(NamedTuple):
-    """What is exported: the store in `state`, None for the daemon's; and the file of its master key, if any."""
+    """What is exported: the store in `state`, None for the daemon's; the file of its master key, if any; and `tenant`
+    when only what that one has."""
 
     state: Path | None
     key_file: str | None
+    tenant: str | None
 
 
 def _refuse_state(out: Path, state: Path | None) -> None:
@@ -106,7 +111,7 @@ def _lines(given: dict[str, Any], source: _Source, level: Level, step: Step) -> 
     """The lines of the export, of the store itself or of its daemon."""
     state = source.state
     if state is None:
-        yield from _live(given, None, "", level, step)
+        yield from _live(given, source, "", level, step)
         return
     from daemon.cli.offline import open_to_read, store_at
 
@@ -116,46 +121,60 @@ def _lines(given: dict[str, Any], source: _Source, level: Level, step: Step) -> 
             master_keys(source.key_file, keyless=keyless) as keys,
             open_to_read(state, keys) as (store, destroying),
         ):
-            yield from export_lines(store, destroying, level, step)
+            if source.tenant is None:
+                yield from export_lines(store, destroying, level, step)
+                return
+            from daemon.cli import export_tenant
+
+            yield from export_tenant.offline(store, destroying, source.tenant, level, step)
             return
     except StoreLocked:
         wanted = store_at(state)
-    yield from _live(given, state, wanted, level, step)
+    yield from _live(given, source, wanted, level, step)
 
 
-def _live(given: dict[str, Any], state: Path | None, wanted: str, level: Level, step: Step) -> Iterator[bytes]:
-    """What the daemon answers, checked to be one line of records. Raises DamagedStore when it is not, and
-    noctuary.Unavailable when the daemon serves another store than the one in `state`.
-    """
+def _live(given: dict[str, Any], source: _Source, wanted: str, level: Level, step: Step) -> Iterator[bytes]:
+    """What the daemon answers. Raises noctuary.Unavailable when it serves another store than the one that is meant, and
+    DamagedStore when that is not all."""
     client = noctuary.Client(given["socket"], None, None)
     try:
         head = client.call("head", {}, dict)
-        if state is not None:
-            require_served(client, state, wanted)
-        params = {"store_wide": True, "level": str(level), "limit": PAGE_RECORDS}
-        page = client.call("records", params, dict)
-        first = {"export": EXPORT_FORM, "store": head["store"], "epoch": head["epoch"], "head": head}
-        more: dict[str, str] = {}
-        if level is Level.CONTENT:
-            check = hash_key_check(head["store"], page["hash_key"])
-            more = {"hash_key": page["hash_key"], "hash_key_check": check}
-        yield msgspec.json.encode({**first, "level": str(level), **more}) + b"\n"
-        chain, expected = str(head["store"]), 1
-        while True:
-            for frame in page["frames"]:
-                if expected > head["seq"]:
-                    break
-                if (frame["seq"], frame["prev"]) != (expected, chain):
-                    found = f"the daemon's record {frame['seq']} does not follow on {expected - 1}"
-                    raise DamagedStore("export", found, EXPORT_AGAIN, expected)
-                chain, expected = frame["chain"], expected + 1
-                yield msgspec.json.encode(frame) + b"\n"
-            step(expected - 1, head["seq"])
-            if expected > head["seq"] or page["next_cursor"] is None:
-                break
-            page = client.call("records", {**params, "cursor": page["next_cursor"]}, dict)
+        if source.state is not None:
+            require_served(client, source.state, wanted)
+        if source.tenant is None:
+            yield from _live_store(client, head, level, step)
+            return
+        from daemon.cli import export_tenant
+
+        yield from export_tenant.live(client, source.tenant, level, step)
     finally:
         client.close()
+
+
+def _live_store(client: noctuary.Client, head: dict[str, Any], level: Level, step: Step) -> Iterator[bytes]:
+    """All records up to `head`, checked to be one line. Raises DamagedStore when they are not."""
+    params = {"store_wide": True, "level": str(level), "limit": PAGE_RECORDS}
+    page = client.call("records", params, dict)
+    first = {"export": EXPORT_FORM, "store": head["store"], "epoch": head["epoch"], "head": head}
+    more: dict[str, str] = {}
+    if level is Level.CONTENT:
+        check = hash_key_check(head["store"], page["hash_key"])
+        more = {"hash_key": page["hash_key"], "hash_key_check": check}
+    yield msgspec.json.encode({**first, "level": str(level), **more}) + b"\n"
+    chain, expected = str(head["store"]), 1
+    while True:
+        for frame in page["frames"]:
+            if expected > head["seq"]:
+                break
+            if (frame["seq"], frame["prev"]) != (expected, chain):
+                found = f"the daemon's record {frame['seq']} does not follow on {expected - 1}"
+                raise DamagedStore("export", found, EXPORT_AGAIN, expected)
+            chain, expected = frame["chain"], expected + 1
+            yield msgspec.json.encode(frame) + b"\n"
+        step(expected - 1, head["seq"])
+        if expected > head["seq"] or page["next_cursor"] is None:
+            break
+        page = client.call("records", {**params, "cursor": page["next_cursor"]}, dict)
     if (expected - 1, chain) != (head["seq"], head["chain"]):
         found = f"the daemon's records end at {expected - 1}, its head is record {head['seq']}"
         raise DamagedStore("export", found, EXPORT_AGAIN)

@@ -21,10 +21,12 @@ import lmdb
 import msgspec
 
 from daemon.asking import Tell
+from daemon.cli.export_tenant import held_offline
 from daemon.prepare import UNSET
 from daemon.reads.audit import audit, head_result, region_findings, tenant_findings
+from daemon.wire.audit_results import AuditResult
 from daemon.wire.exchange_params import AuditParams
-from daemon.wire.results import AuditResult, FindingOut, HeadResult
+from daemon.wire.results import FindingOut, HeadResult
 from journal.copying import make_lock_file
 from journal.errors import DamagedStore, StoreAbsent, StoreIO, StoreLocked
 from journal.keycheck import check_keys
@@ -196,7 +198,11 @@ def _opened(store: Store, view: View, walked: Verification, params: AuditParams,
         findings = [_finding(each) for each in check_keys(store.log, store.vault)]
         head = head_result(store, store.log.head())
         result = AuditResult(records=walked.records, head=head, digests={}, findings=findings)
-    if not params.rebuild or result.findings:
+    if result.findings:
+        return _told(result)
+    if params.tenant is not UNSET:
+        result.holdings = held_offline(store, params.tenant)
+    if not params.rebuild:
         return _told(result)
     notes = _rebuilt(store, view, result, tell)
     return _told(result, notes)

@@ -66,7 +66,7 @@ def rebuild_offline(state: Path, what: str, on_progress: noctuary.OnProgress | N
 def _rebuild(store: Store, what: str, on_progress: noctuary.OnProgress | None) -> tuple[str, ...]:
     from daemon.refolding import ALL, FoldFailed, fold_beside
     from journal.errors import DamagedStore, StoreIO
-    from projections.store import peek_watermark
+    from projections import watermark
     from projections.swap import remove_new, settle
 
     def told(seq: int, to_seq: int) -> None:
@@ -74,7 +74,7 @@ def _rebuild(store: Store, what: str, on_progress: noctuary.OnProgress | None) -
             on_progress(noctuary.Progress(request=0, phase="fold", done=seq, of=to_seq))
 
     directory = store.dir.projections_dir
-    can_be_copied = peek_watermark(directory, store.boot_id) is not None
+    can_be_copied = watermark.peek(directory, store.boot_id) is not None
     projections = ALL if what == "all" or not can_be_copied else (what,)
     _require_room(store)
     try:

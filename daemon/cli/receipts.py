@@ -1,4 +1,5 @@
-"""`purges`: receipts as they are asked for; with `--receipt EPOCH/SEQ --html` one whole receipt as a page of HTML."""
+"""`purges`: receipts as they are asked for; with `--receipt EPOCH/SEQ --html` one whole receipt as a page of HTML. A
+first word that is no option is a receipt too."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ def run(given: dict[str, Any], words: list[str]) -> int:
     from daemon.cli import entry
 
     as_page = "--html" in words
-    params = arguments.parameters("purges", [word for word in words if word != "--html"])
+    params = arguments.parameters("purges", named([word for word in words if word != "--html"]))
     if not as_page:
         return entry.asked(given, "purges", params)
     if given["json"] or "receipt" not in params:
@@ -24,6 +25,12 @@ def run(given: dict[str, Any], words: list[str]) -> int:
     from daemon.cli.render_erasure_page import page
 
     return entry.printed(page(whole(given, params)), 0)
+
+
+def named(words: list[str]) -> list[str]:
+    """The words with the option that the first stands for."""
+    is_receipt = bool(words) and not words[0].startswith("-")
+    return [f"--receipt={words[0]}", *words[1:]] if is_receipt else words
 
 
 def whole(given: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:

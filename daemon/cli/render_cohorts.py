@@ -26,7 +26,7 @@ def cohort(result: dict[str, Any]) -> list[str]:
 
 def _looked(result: dict[str, Any]) -> list[str]:
     count = result["count"]
-    lines = wrap(f"{_memories(count)} are meant" if count else "no memory is meant")
+    lines = wrap(f"{_memories(count)} {'is' if count == 1 else 'are'} meant" if count else "no memory is meant")
     lines += _ids(result["ids"], count)
     derived, cut = result.get("downstream") or [], bool(result.get("downstream_cut"))
     if derived:

@@ -13,14 +13,15 @@ TOLD: Final = 20
 
 def purge(result: dict[str, Any]) -> list[str]:
     count, dry = result["count"], bool(result.get("dry_run"))
-    told = _memories(count)
-    if count:
+    sessions = result.get("sessions") or []
+    told = _memories(count) + (f" and the key of {counted(len(sessions), 'session')}" if sessions else "")
+    if count or sessions:
         lines = wrap(f"{told} would be purged" if dry else f"{told} purged; nobody can bring back what they said")
     else:
         lines = wrap("nothing is there to be purged")
     results = result.get("results") or []
     lines += _results(results, max(count, len(results)))
-    lines += _totals(result["totals"], dry) if count else []
+    lines += _totals(result["totals"], dry) if count or sessions else []
     if result.get("token"):
         lines += [*wrap("nothing is done yet; to do it, ask again with"), f"--token {plain(result['token'])}"]
     if result.get("receipt"):
@@ -41,6 +42,10 @@ def _results(results: list[dict[str, Any]], count: int) -> list[str]:
 def _of_one(each: dict[str, Any]) -> list[str]:
     if not each["found"]:
         return ["there is no such memory"]
+    if each.get("damaged"):
+        return ["left as it is: a record of it is damaged"]
+    if each.get("receipt"):
+        return [f"purged before, {short(each['purged_at'])}: receipt {_address(each['receipt'])}"]
     if each["purged_at"] and not each["keys_shredded"] and not each["text_retained_shared"]:
         return [f"purged {short(each['purged_at'])}"]
     told = [counted(each["keys_shredded"], "key")]
@@ -51,7 +56,7 @@ def _of_one(each: dict[str, Any]) -> list[str]:
         )
     for name, words in _SURVIVING:
         if each[name]:
-            told.append(f"{len(each[name])} {words}")
+            told.append(f"{each.get(f'{name}_count') or len(each[name])} {words}")
     return told
 
 
@@ -126,6 +131,12 @@ def hold(result: dict[str, Any]) -> list[str]:
     told = ", ".join(plain(ref) for ref in changed[:TOLD])
     more = len(changed) - TOLD
     lines += wrap(told + (f" and {more} more" if more > 0 else ""), "  ") if changed else []
+    for name, words in (("noted", "held already, and noted anew"), ("not_found", "not found")):
+        named = result.get(name) or []
+        told = ", ".join(plain(ref) for ref in named[:TOLD]) + (
+            f" and {len(named) - TOLD} more" if named[TOLD:] else ""
+        )
+        lines += wrap(f"{words}: {told}") if named else []
     return [*lines, *repeated(result)]
 
 

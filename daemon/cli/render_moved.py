@@ -22,7 +22,9 @@ def imported(result: dict[str, Any]) -> list[str]:
 
 
 def exported(result: dict[str, Any]) -> list[str]:
-    return wrap(f"{counted(result['records'], 'record')} at level {plain(result['level'])} in {plain(result['file'])}")
+    whose = f" of tenant {plain(result['tenant'])}" if result.get("tenant") else ""
+    told = f"{counted(result['records'], 'record')}{whose} at level {plain(result['level'])}"
+    return wrap(f"{told} in {plain(result['file'])}")
 
 
 def made(result: dict[str, Any]) -> list[str]:

@@ -131,10 +131,27 @@ def audit(result: dict[str, Any]) -> list[str]:
             "digests of the projections:",
             *named(((n, plain(d)) for n, d in digests.items()), "  "),
         ]
+    if held := result.get("holdings"):
+        lines += _holdings(held)
     lines += [line for note in result.get("notes") or () for line in wrap(plain(note))]
     for number, item in enumerate(result.get("against") or (), 1):
         lines += wrap(f"against {number}: {plain(item)}")
     return lines
+
+
+def _holdings(held: dict[str, Any]) -> list[str]:
+    """What a tenant has, and what of that a key still opens."""
+    there = held.get("readable") or {}
+    parts = ", ".join(f"{plain(part)} {plain(count)}" for part, count in there.items())
+    return [
+        *wrap(f"tenant {plain(held['tenant'])} up to record {plain(held['head']['seq'])}:"),
+        *named([
+            ("records", plain(held["records"])),
+            *((plain(name), plain(each["count"])) for name, each in (held.get("things") or {}).items()),
+            ("readable", parts or "nothing"),
+            ("destroyed", counted(held.get("destroyed") or 0, "part")),
+        ], "  "),
+    ]  # fmt: skip
 
 
 def backup(result: dict[str, Any]) -> list[str]:

@@ -45,12 +45,17 @@ def _numbers(row: dict[str, Any]) -> list[str]:
     return [str(row["before_count"]), str(row["after_count"]), sized(row["bytes_reclaimed"])]
 
 
+_LEFT = {
+    "dry_run": "counted only", "nothing_dead": "nothing is dead", "accepts": "left: the day still accepts",
+    "below_threshold": "left: below the threshold", "damaged": "ended early, see `status`",
+    "restless": "ended early: too many changes",
+}  # fmt: skip
+
+
 def _what(row: dict[str, Any]) -> str:
-    if not row["compacted"]:
-        return "counted only" if not row["tombstones_removed"] else "ended early, see `status`"
     texts = row["ciphertexts_removed"]
-    took = f"compacted in {lasted(row['duration_ms'])}"
-    return f"{took}, {counted(texts, 'ciphertext')} removed" if texts else took
+    done = f"compacted in {lasted(row['duration_ms'])}" if row["compacted"] else _LEFT.get(row["reason"], "left")
+    return f"{done}, {counted(texts, 'ciphertext')} removed" if texts else done
 
 
 def _share(ratio: float) -> str:

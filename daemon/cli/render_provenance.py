@@ -67,6 +67,7 @@ def _named(source: Any) -> str:
 
 def _source(each: dict[str, Any], quoted: set[str]) -> list[str]:
     state = plain(each["state"]) + (f" {short(each['purged_at'])}" if each.get("purged_at") else "")
+    state += ", quarantined" if each.get("quarantined") else ""
     aside = "" if state == "live" else f" ({state})"
     words = " (quoted)" if each["ref"] in quoted else ""
     text = f": {plain(each['text'])}" if each.get("text") else ""

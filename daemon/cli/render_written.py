@@ -48,6 +48,8 @@ def forget(result: dict[str, Any]) -> list[str]:
     if not result["found"]:
         return wrap(f"not found: {plain(result['id'])}" if result.get("id") else "not found")
     flagged = result.get("flagged") or []
+    if result["tombstoned_at"] is None:
+        return wrap("it is purged: nothing is left to be forgotten")
     lines = wrap(f"forgotten at {plain(result['tombstoned_at'])}")
     if flagged:
         lines += wrap(f"{counted(len(flagged), 'memory', 'memories')} made from it flagged: {some(flagged, 20)}")

@@ -1,7 +1,8 @@
 """`noctuary restore`: a store made of a backup, by this process; no daemon is asked.
 
-Which purges are carried out again: those of `--purges FILE`, else of the file `purges` in the state directory. Without
-either what was purged since the backup reads again: that is said loudly, unless `--without-purges` wants it so.
+Which purges are carried out again: those of `--purges FILE`, and of the file `purges` in the state directory. Without
+any what was purged since the backup reads again: that is said loudly, unless `--without-purges` wants it so; so is a
+list that may be an old copy.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,15 @@ import noctuary
 from daemon.cli import arguments, complaining, exits, progressing, render
 from daemon.cli.arguments import Usage
 from daemon.cli.keyed import take_key_file
+from daemon.cli.render_text import counted
 from daemon.config import default_state
 from daemon.keyfile import master_keys
 from journal.errors import DamagedStore
 from journal.layout import StateDir
 from journal.purges import Purges, read_purges
 from journal.restoring import Outcome, Wanted, restore
+from journal.times import format_ms
+from journal.tsid import memory_ref
 
 FORM = "restore BACKUP [--state DIR] [--vault BACKUP] [--master-key FILE] [--purges FILE | --without-purges]"
 VALUED = ("--state", "--vault", "--purges")
@@ -30,6 +35,7 @@ VALUED = ("--state", "--vault", "--purges")
 def run(given: dict[str, Any], words: list[str]) -> int:
     """Make the store and tell of it; the exit code. Raises Usage, NoctuaryFault."""
     from daemon.main import VERSION
+    from daemon.repurging import again
 
     if given["tenant"] or given["socket"] is not None:
         raise Usage("a restore makes a store: it takes --state, no --socket and no --tenant")
@@ -39,14 +45,15 @@ def run(given: dict[str, Any], words: list[str]) -> int:
     found = Purges((), ()) if without else _purges(root, options.get("--purges"))
     vault_from = Path(options["--vault"]) if "--vault" in options else None
     with master_keys(key_file) as keys, progressing.shown() as on_progress:
-        wanted = Wanted(backup, vault_from, found.directives, VERSION, time.time_ns() // 1_000_000, keys.master)
+        now_ms = time.time_ns() // 1_000_000
+        wanted = Wanted(backup, vault_from, found.directives, VERSION, now_ms, again, keys.master)
 
         def step(phase: str, done: int, of: int) -> None:
             if on_progress is not None:
                 on_progress(noctuary.Progress(0, done, of, phase))
 
         made = restore(root, wanted, step)
-    warnings = [*_cut_short(found), *_warnings(made, without)]
+    warnings = [*_cut_short(found), *_warnings(made, found, without, "--purges" in options)]
     _show(given, root, made, warnings)
     return exits.OK
 
@@ -68,10 +75,18 @@ def _options(words: list[str]) -> tuple[Path, dict[str, str], bool]:
 
 
 def _purges(root: Path, given: str | None) -> Purges:
-    """The purges to be carried out again. Raises DamagedStore when a line of theirs is lost."""
-    path = StateDir(root).purges_file if given is None else Path(given)
-    if given is not None and not path.is_file():
-        raise DamagedStore("purge list", f"there is no file {path}", "Give the purges file of the store.")
+    """The purges to be carried out again. Raises Usage, DamagedStore when a line of theirs is lost."""
+    there = _listed(StateDir(root).purges_file)
+    if given is None:
+        return there
+    if not Path(given).is_file():
+        raise Usage(f"there is no file {given}: --purges takes the file purges of the store, or a copy of it")
+    found = _listed(Path(given))
+    damaged = tuple(sorted({*found.damaged_lines, *there.damaged_lines}))
+    return Purges(tuple(dict.fromkeys((*found.directives, *there.directives))), damaged, ())
+
+
+def _listed(path: Path) -> Purges:
     found = read_purges(path)
     if found.lost_lines:
         lines = ", ".join(map(str, found.lost_lines[:10]))
@@ -96,22 +111,42 @@ def _cut_short(found: Purges) -> list[str]:
     ]
 
 
-def _warnings(made: Outcome, without: bool) -> list[str]:
-    purges, warnings = made.reapplied, []
-    known = purges.applied + purges.already + purges.not_found
-    if not known and not without:
-        warnings.append(
-            f"NO PURGE LIST: whatever was purged after {made.at} READS AGAIN in this store. If anything was, "
-            "remove the store and restore again with --purges FILE (the file purges of the lost state directory)."
-        )
+def _warnings(made: Outcome, found: Purges, without: bool, given: bool) -> list[str]:
+    purges = made.reapplied
+    warnings = [] if without else list(_of_the_list(made, found, given))
     if purges.foreign:
         warnings.append(f"{purges.foreign} purges of the list are of another store and were passed over.")
+    if purges.held:
+        told = ", ".join(memory_ref(*ref) for ref in purges.held[:10])
+        held = counted(len(purges.held), "memory", "memories")
+        warnings.append(f"{held} under hold in the backup went all the same, as purged later: {told}.")
     if made.unnamed:
         warnings.append(
             f"{made.unnamed} parts read as purged, and no purge of the list names them: the vault part is newer than "
             "the list. `noctuary audit` tells which."
         )
     return warnings
+
+
+def _of_the_list(made: Outcome, found: Purges, given: bool) -> Iterator[str]:
+    """What a list that is missing, or may be an old one, leaves open."""
+    own = [each for each in found.directives if each.store == made.store_id.hex()]
+    if not own:
+        what = "THE PURGE LIST HAS NO PURGE OF THIS STORE" if given else "NO PURGE LIST"
+        since = f"whatever was purged after {made.vault_at} READS AGAIN in this store"
+        if made.vault_at > made.at:
+            since += f" (what was purged after {made.at} is unreadable, but not known as purged)"
+        yield (
+            f"{what}: {since}. If anything was, "
+            "remove the store and restore again with --purges FILE (the file purges of the lost state directory)."
+        )
+        return
+    newest = max(own, key=lambda each: (each.epoch, each.seq))
+    if (newest.epoch, newest.seq) < (made.forked_from.epoch, made.forked_from.seq):
+        yield (
+            f"The newest purge of the list is of {format_ms(newest.at)}, from before the backup. If anything was "
+            "purged since, the list is an old copy, and that READS AGAIN in this store: restore again with the newest."
+        )
 
 
 def _show(given: dict[str, Any], root: Path, made: Outcome, warnings: list[str]) -> None:
@@ -135,6 +170,7 @@ def _told(root: Path, made: Outcome, warnings: list[str]) -> dict[str, Any]:
             "already": purges.already,
             "not_found": purges.not_found,
             "foreign": purges.foreign,
+            "held": [memory_ref(*ref) for ref in purges.held],
         },
         "unnamed": made.unnamed,
         "warnings": warnings,

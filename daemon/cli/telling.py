@@ -27,9 +27,12 @@ OTHERS = {
         ),
     ),
     "export": (
-        "export [--level skeleton|sealed|content] [--out FILE] [--force] [--state DIR] [--master-key FILE]",
-        "Writes the whole store as frames, one JSON object a line, of which import --format frames makes a store.",
+        "export [--tenant NAME] [--level skeleton|sealed|content] [--out FILE] [--force] [--state DIR] "
+        "[--master-key FILE]",
+        "Writes the whole store as frames, one JSON object a line, of which import --format frames makes a store; or "
+        "all that one tenant has, held against what the projections say of it.",
         (
+            "--tenant NAME: the frames of this tenant only, nothing of the store's; no store can be made of it",
             "--level skeleton: records only; sealed: with ciphertext; content: with all texts in the clear (default)",
             "--out FILE: a file of its own, mode 0600; - is standard output (default)",
             "--force: replace FILE",
@@ -49,7 +52,7 @@ OTHERS = {
             "--vault BACKUP: take the keys from this backup of the same store, which may be newer",
             "--master-key FILE: the master key of the time when the backup's keys were copied, if there was one "
             "(default: NOCTUARY_MASTER_KEY, else the credential noctuary-master-key)",
-            "--purges FILE: the purges to carry out again (default: the file purges in DIR)",
+            "--purges FILE: the purges to carry out again, beside those of the file purges in DIR",
             "--without-purges: carry out none; what was purged since reads again",
         ),
     ),
@@ -131,7 +134,7 @@ OTHERS = {
         ),
     ),
 }
-FORMS = {"residue": "[--file PATH | -] [--state DIR]"}
+FORMS = {"residue": "[--file PATH | -] [--state DIR] [--master-key FILE]"}
 """What stands behind the name of a verb that takes other words than the wire."""
 EXTRA = {
     "residue": (
@@ -139,6 +142,7 @@ EXTRA = {
         "--file PATH: the same, from a file",
         "--state DIR: the store there, read without a daemon if none has it open (default: NOCTUARY_STATE, "
         "else the default place)",
+        "--master-key FILE: the master key of the store, when it has one and no daemon",
     ),
     "subscribe": (
         "--after JSON: also a frame, a mark or a head as it was printed",
@@ -165,7 +169,7 @@ EXTRA = {
     "purge": (
         "IDS: KIND:ID, also as two words; they are purged at once. Options that select memories first only tell",
     ),
-    "purges": ("--html: with --receipt EPOCH/SEQ, one receipt as a page for the person who asked",),
+    "purges": ("EPOCH/SEQ: the same as --receipt. --html: with it, one receipt as a page for the person who asked",),
     "cancel": (
         "REQUEST: a command has a connection of its own, so that only a program can cancel; Ctrl-C ends a command",
     ),

@@ -149,16 +149,16 @@ class Building:
     def text(self, hashed: bytes, text: bytes) -> tuple[list[tuple[int, bytes]], tuple[SealedPart, ...]]:
         """`(plain parts, shared parts)` of the text of the memory that is added next: one that the tenant has already
         is shared, not sealed anew. Raises Refused for one that a purge keeps out."""
-        self.refuse_blocked("text", text)
+        self.refuse_blocked("text", text, hashed)
         shared = self.view.pending.texts.get(hashed) or self.view.base.texts.get(hashed)
         if shared is not None:
             return [], (shared,)
         self.fresh_texts.append((self.next_seq, hashed))
         return [(int(Part.TEXT), text)], ()
 
-    def refuse_blocked(self, parameter: str, text: bytes) -> None:
+    def refuse_blocked(self, parameter: str, text: bytes, hashed: bytes | None = None) -> None:
         """What was purged, and is not to come again, is a conflict."""
-        if self.tenant and self.view.base.is_blocked(self.tenant, text):
+        if self.tenant and self.view.base.is_blocked(self.tenant, text, hashed):
             message = "this was purged, and is not to come again"
             raise Refused(Reason.CONFLICT, message, parameter=parameter, current="purged")
 

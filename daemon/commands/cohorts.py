@@ -7,7 +7,7 @@ since it was halved is newer than the halving, and stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from daemon import limits
@@ -16,10 +16,12 @@ from daemon.commands.building import Building
 from daemon.decision import Draft
 from daemon.prepare import invalid
 from daemon.refusal import Reason, Refused
-from daemon.selections import Resolved, Token, changed, derives_since, digest_of_all, require_unchanged
+from daemon.selections import Resolved, changed, derives_since, digest_of_all, require_unchanged
 from journal import events
 from journal.codes import CohortAction, Mark
+from journal.errors import DamagedRecord
 from journal.events import Change, Ref
+from journal.record import Record
 from journal.tsid import format_tsid, memory_ref, parse_ref
 from projections import cohorts, tables
 from projections.rows import DamagedRow, MemoryRow
@@ -49,14 +51,23 @@ def cohort_ref(cohort: int) -> str:
     return f"cohort:{format_tsid(cohort)}"
 
 
-def done_with(state: State, tenant: int, token: Token, action: CohortAction, after_seq: int) -> int:
-    """The cohort made behind record `after_seq` that did what the token was given for, 0 when there is none: the same
-    action on just the same memories. Raises DamagedRow."""
+def done_with(
+    state: State, record: Callable[[int], Record | None], tenant: int, used: bytes, after_seq: int
+) -> int:  # fmt: skip
+    """The cohort made behind record `after_seq` with the token of that fingerprint, 0 when there is none. Raises
+    DamagedRow, DamagedRecord: it is not known then whether the token was used."""
     for cohort, row in cohorts.of_tenant(state, tenant):
-        same = row.made_seq > after_seq and row.action == action and row.count == token.touched_count
-        if same and digest_of_all(member.tsid for member in cohorts.members(state, cohort)) == token.touched:
+        if row.made_seq > after_seq and _made(record, row.made_seq).token == used:
             return cohort
     return 0
+
+
+def _made(record: Callable[[int], Record | None], seq: int) -> events.CohortMade:
+    """Record `seq` of a cohort. Raises DamagedRecord."""
+    found = record(seq)
+    if found is None or not isinstance(found.event, events.CohortMade):
+        raise DamagedRecord(seq, "missing" if found is None else "event")
+    return found.event
 
 
 def make(building: Building, params: Any, resolved: Resolved | None) -> dict[str, Any]:
@@ -67,11 +78,11 @@ def make(building: Building, params: Any, resolved: Resolved | None) -> dict[str
     building.refuse_in_maintenance()
     if resolved is None:  # the key was known when it was asked for, and isn't: a restore lies between
         raise changed()
-    state = building.view.state
+    state, record = building.view.state, building.view.record
     action = CohortAction[params.action.upper()]
-    again = resolved.again or done_with(state, building.tenant, resolved.token, action, resolved.seq)
+    again = resolved.again or done_with(state, record, building.tenant, resolved.used, resolved.seq)
     if again:
-        return _answer_again(state, again)
+        return _answer_again(building, again)
     require_unchanged(building.view, building.tenant, resolved)
     if params.downstream and derives_since(building.view, building.tenant, resolved):
         raise changed()
@@ -79,21 +90,34 @@ def make(building: Building, params: Any, resolved: Resolved | None) -> dict[str
     if action is CohortAction.REDERIVE:
         return _rederive(building, resolved, selected, derived)
     cohort = building.view.new_tsid()
-    changes = [_change(state, action, member) for member in (*selected, *derived)]
-    held = sum(rederiving.is_held(state, member.tsid, 0, action) for member in (*selected, *derived))
-    _draft(building, cohort, action, resolved, changes, len(derived))
-    return {"cohort": cohort_ref(cohort), "done": len(changes), "held_by_others": held}
+    held = _held(building, action, [member.tsid for member in (*selected, *derived)])
+    changes = [_change(action, member, member.tsid in held) for member in (*selected, *derived)]
+    _draft(building, cohort, action, resolved, changes, len(derived), len(held))
+    return {"cohort": cohort_ref(cohort), "done": len(changes), "held_by_others": len(held)}
 
 
-def _answer_again(state: State, cohort: int) -> dict[str, Any]:
-    row = cohorts.get(state, cohort)
+def _answer_again(building: Building, cohort: int) -> dict[str, Any]:
+    """What was answered at first, as the cohort's records have it. Raises Refused, DamagedRecord."""
+    row = cohorts.get(building.view.state, cohort)
     assert row is not None
     if row.lifted_seq:
         raise Refused(
             Reason.CONFLICT, "the token was used, and its cohort is lifted: look again for a new one",
             parameter="token", ids=[cohort_ref(cohort)], current="lifted",
         )  # fmt: skip
-    return {"cohort": cohort_ref(cohort), "done": row.count, "duplicate": True}
+    made = first = _made(building.view.record, row.made_seq)
+    left, seq = list(made.not_rederivable), row.made_seq
+    while not made.last:
+        seq += 1
+        made = _made(building.view.record, seq)
+        left += made.not_rederivable
+    again = {"cohort": cohort_ref(cohort), "done": row.count, "held_by_others": first.held_by_others}
+    return {**again, **(_left_told(left) if row.action == CohortAction.REDERIVE else {}), "duplicate": True}
+
+
+def _left_told(left: Sequence[Ref]) -> dict[str, Any]:
+    told = [memory_ref(*ref) for ref in left[: limits.DOWNSTREAM_TOLD]]
+    return {"not_rederivable": told, "not_rederivable_cut": len(left) > len(told)}
 
 
 def _members(building: Building, tsids: Sequence[int]) -> list[Member]:
@@ -107,10 +131,20 @@ def _members(building: Building, tsids: Sequence[int]) -> list[Member]:
     return found
 
 
-def _change(state: State, action: CohortAction, member: Member) -> Change:
+def _held(building: Building, action: CohortAction, tsids: Sequence[int], besides: int = 0) -> frozenset[int]:
+    """Those that another cohort than `besides` holds the same way. Where the tenant has no such cohort, which is most
+    often so, none is looked up. Raises DamagedRow."""
+    state = building.view.state
+    standing = cohorts.of_tenant(state, building.tenant)
+    if not any(row.action == action and not row.lifted_seq and cohort != besides for cohort, row in standing):
+        return frozenset()
+    return frozenset([tsid for tsid in tsids if rederiving.is_held(state, tsid, besides, action)])
+
+
+def _change(action: CohortAction, member: Member, is_held: bool) -> Change:
     """Halved once: not where another cohort has done so already, and never below what importance may be."""
     old = new = member.row.importance
-    if action is CohortAction.DEMOTE and not rederiving.is_held(state, member.tsid, 0, CohortAction.DEMOTE):
+    if action is CohortAction.DEMOTE and not is_held:
         new = min(old, max(limits.IMPORTANCE_MIN, old * DEMOTED_SHARE))
     return Change(member.row.kind, member.tsid, old, new)
 
@@ -123,25 +157,21 @@ def _rederive(building: Building, resolved: Resolved, selected: list[Member], de
         raise changed()
     cohort = view.new_tsid()
     kept = [member for member in (*selected, *derived) if member.tsid in again]
-    changes = [_change(view.state, CohortAction.REDERIVE, member) for member in kept]
+    changes = [_change(CohortAction.REDERIVE, member, False) for member in kept]
     left = [member.ref for member in (*selected, *derived) if member.tsid not in again]
-    held = sum(rederiving.is_held(view.state, member.tsid, 0, CohortAction.REDERIVE) for member in kept)
+    held = len(_held(building, CohortAction.REDERIVE, [member.tsid for member in kept]))
     derived_count = sum(member.tsid in again for member in derived)
-    _draft(building, cohort, CohortAction.REDERIVE, resolved, changes, derived_count, left)
+    _draft(building, cohort, CohortAction.REDERIVE, resolved, changes, derived_count, held, left)
     for session, turns in planned.turns.items():
         building.add(Draft(events.TurnsReopened(session=session, turns=turns, cohort=cohort)))
-    told = [memory_ref(*ref) for ref in left[: limits.DOWNSTREAM_TOLD]]
-    return {
-        "cohort": cohort_ref(cohort), "done": len(changes), "not_rederivable": told,
-        "not_rederivable_cut": len(left) > len(told), "held_by_others": held,
-    }  # fmt: skip
+    return {"cohort": cohort_ref(cohort), "done": len(changes), "held_by_others": held, **_left_told(left)}
 
 
 def _draft(
     building: Building, cohort: int, action: CohortAction, resolved: Resolved, changes: list[Change], derived: int,
-    left: Sequence[Ref] = (),
+    held: int, left: Sequence[Ref] = (),
 ) -> None:  # fmt: skip
-    """The records of a cohort: what of the selection may be told stands in the first."""
+    """The records of a cohort: what of the selection may be told stands in the first, with the token that was used."""
     fields = resolved.fields
     assert fields is not None
     pieces = list(_pieces(len(changes), len(left)))
@@ -151,6 +181,7 @@ def _draft(
             "producers": tuple(sorted(fields.producers or ())), "origins": tuple(sorted(fields.origins or ())),
             "kinds": tuple(sorted(fields.kinds or ())), "since": fields.since, "until": fields.until,
             "statuses": tuple(sorted(fields.statuses)), "session": fields.session or 0, "sealed": fields.is_sealed,
+            "token": resolved.used, "held_by_others": held,
         }  # fmt: skip
         piece = tuple(changes[start:end])
         building.add(Draft(events.CohortMade(
@@ -200,15 +231,14 @@ def _undone(
 ) -> tuple[list[Change], list[Ref], rederiving.Undone, int]:
     """What lifting gives back, and how many memories another cohort holds the same way: they stay as they are."""
     state = building.view.state
-    held_count = 0
+    held_ones = _held(building, action, [member.tsid for member in members], cohort)
     changes: list[Change] = []
     unmarked: list[Ref] = []
     others = _demoting_before(building, cohort, row) if action is CohortAction.DEMOTE else []
     for member in members:
         now = state.memory(member.tsid)
         importance = member.new if now is None else now.importance
-        held = rederiving.is_held(state, member.tsid, cohort, action)
-        held_count += held
+        held = member.tsid in held_ones
         back = importance
         if action is CohortAction.DEMOTE and not held:
             back = _given_back(state, member, importance, row.made_seq, others)
@@ -218,7 +248,7 @@ def _undone(
     undone = rederiving.Undone((), (), ())
     if action is CohortAction.REDERIVE:
         undone = rederiving.undo(building, cohort, [member.tsid for member in members])
-    return changes, unmarked, undone, held_count
+    return changes, unmarked, undone, len(held_ones)
 
 
 def _demoting_before(building: Building, cohort: int, row: cohorts.CohortRow) -> list[tuple[int, cohorts.CohortRow]]:

@@ -152,7 +152,7 @@ def _require_open(building: Building, predecessor: Target) -> None:
 
 
 def _fact(building: Building, waiting: Waiting) -> Produced:
-    """Its words are sealed again, under the memory's own record."""
+    """Its words are sealed again, under the memory's own record. What a purge keeps out since then is a `conflict`."""
     memory = _target(building, waiting.row.memory)
     if memory.row.dead:
         current = memory.row.status.wire
@@ -165,7 +165,9 @@ def _fact(building: Building, waiting: Waiting) -> Produced:
         raise DamagedRecord(waiting.row.made_seq, "event")
     begins = building.view.now_ms if head.valid_from is None else head.valid_from
     head = replace(head, id=building.view.new_tsid(), proposal=waiting.id, valid_from=begins)
-    plain = encode(Particulars(facts=(fact_words(building, waiting.row),)))
+    words = fact_words(building, waiting.row)
+    building.refuse_blocked("proposal", words[2].encode())
+    plain = encode(Particulars(facts=(words,)))
     building.add(Draft(events.FactAdded(memory=memory.ref, fact=head), ((_PARTICULARS, plain),)))
     return Produced(facts=(head.id,))
 

@@ -2,11 +2,14 @@
 
 Every command with a key leaves either a MemoryCreated that holds it or a Keyed event with its result, so a
 repeat is answered from the journal alone, also after a crash.
+
+Whether it is the same request, its digest says. That is sealed, and goes with a memory that it is about: whoever had
+it could test guesses of what was said. What is left to compare is open anyway: the verb, and the memories named.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,6 +23,14 @@ from journal.events import SealedPart
 from journal.particulars import decode_particulars
 from journal.record import Record
 from journal.tsid import format_tsid, memory_ref
+
+
+class Request(NamedTuple):
+    """What comes with a key that was used: the verb, its digest, and the memories of the tenant that it names."""
+
+    verb: str
+    digest: bytes
+    named: tuple[int, ...]
 
 
 def _other_request() -> Refused:
@@ -79,26 +90,39 @@ def same_command(earlier: tuple[bytes | None, dict[str, Any]], digest: bytes | N
     return {**result, "duplicate": True}
 
 
-def answer_keyed(view: View, seq: int, digest: bytes) -> dict[str, Any]:
+def answer_keyed(view: View, seq: int, request: Request) -> dict[str, Any]:
     """The answer to a repeated command that owns no memory. Raises Refused (conflict)."""
-    event = _record(view, seq).event
-    if not isinstance(event, events.Keyed):
+    record = _record(view, seq)
+    event = record.event
+    if not isinstance(event, events.Keyed) or record.cause.verb != request.verb:
         raise _other_request()
     answer: dict[str, Any] = msgspec.msgpack.decode(event.result)
     answer["duplicate"] = True
+    if not _is_unreadable(view, event):
+        part = _part(event.parts, Part.REQUEST)
+        if part is not None and view.unseal(part) != request.digest:
+            raise _other_request()
+        return answer
+    if not set(request.named) <= set(event.memories):
+        raise _other_request()
+    answer["state"] = "purged"
+    return answer
+
+
+def _is_unreadable(view: View, event: events.Keyed) -> bool:
+    """Whether what was asked went with a memory or a session. Raises PartUnreadable when it is damaged."""
     rows = [view.state.memory(tsid) for tsid in event.memories]
     if any(row is not None and row.has(Mark.PURGED) for row in rows):
-        answer["state"] = "purged"
-        return answer
+        return True
     part = _part(event.parts, Part.REQUEST)
     try:
-        if part is not None and view.unseal(part) != digest:
-            raise _other_request()
+        if part is not None:
+            view.unseal(part)
     except PartUnreadable as error:
         if error.state != "purged":
             raise
-        answer["state"] = "purged"  # what was asked went with a session
-    return answer
+        return True
+    return False
 
 
 def keyed_draft(

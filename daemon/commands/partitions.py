@@ -8,8 +8,9 @@
     COMPACTED → TOMBSTONED   a row died since
 
 Whatever a command does to a partition, the changes that follow from it are records of the same command: the admission
-asks `following` once its events are folded, so that no command can forget to. Semantic and procedural memories have one
-partition each, which is always ACTIVE.
+asks `following` once its events are folded, so that no command can forget to. What no command of this daemon did (the
+purges that a restore carried out, another threshold in the configuration) is seen to by the rollover. Semantic and
+procedural memories have one partition each, which is always ACTIVE.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from journal import events
 from journal.codes import PartitionState, Tier
 from projections import partitions
 from projections.partitions import PartitionRow
+from projections.state import State
 
 ROWS_TO_CLOSE = 100
 """An accepting partition with fewer rows goes on accepting, however many of them died."""
@@ -31,8 +33,9 @@ ROLL_OVER = "roll_over"
 
 
 def next_state(row: PartitionRow, threshold: float) -> tuple[PartitionState, float | None] | None:
-    """`(the next state, the threshold if that decided)`, None when it stays; while a vacuum goes through it, always."""
-    if row.tier != Tier.EPISODIC or row.reached:
+    """`(the next state, the threshold if that decided)`, None when it stays. Also while a vacuum goes through it: one
+    that was abandoned may never go on."""
+    if row.tier != Tier.EPISODIC:
         return None
     state = PartitionState(row.state)
     is_due = row.dead > 0 and row.ratio >= threshold
@@ -70,12 +73,30 @@ def following(number: int, row: PartitionRow, threshold: float) -> Iterator[even
 
 
 def roll_over(building: Building, params: Any) -> dict[str, Any]:
-    """Seal the tenant's day partition when its day is over. No verb: the daemon asks it of itself."""
+    """Seal the tenant's day partition when its day is over, and let the others go on where that is due. No verb: the
+    daemon asks it of itself."""
+    view = building.view
     found = building.open_partition(int(Tier.EPISODIC))
-    if found is None or found[1] is None or found[1] >= building.view.local_day(building.view.now_ms):
-        return {"sealed": False}
-    seal(building, found[0], partitions.load(building.view.state, found[0]))
-    return {"sealed": True}
+    ended = 0 if found is None or found[1] is None or found[1] >= view.local_day(view.now_ms) else found[0]
+    if ended:
+        seal(building, ended, partitions.load(view.state, ended))
+    for number in (*view.base.partitions.get(building.tenant, ()), *view.pending.partitions.get(building.tenant, ())):
+        row = partitions.load(view.state, number)
+        due = None if number == ended else next_state(row, view.vacuum_threshold)
+        if due is None:
+            continue
+        building.add(change(number, row, *due))
+        if row.accepts:
+            building.learn().open_partitions[building.tenant, row.tier] = (0, row.day)
+    return {"sealed": bool(ended)}
+
+
+def is_due(state: State, number: int, threshold: float) -> bool:
+    """Whether the rollover has something to do for a partition, whatever day it is. Raises DamagedRow."""
+    try:
+        return next_state(partitions.load(state, number), threshold) is not None
+    except LookupError:  # opened behind what `state` stands at: its own command sees to it
+        return False
 
 
 def seal(building: Building, number: int, row: PartitionRow) -> None:

@@ -2,14 +2,15 @@
 
 The command decides which memories go and which keys, and says so in PURGE records of at most a thousand memories each;
 the writer commits them in a batch of their own and destroys the keys. Nothing of a purge that is refused is done: one
-memory under hold, also a copy or one that a cascade reached, refuses the whole call. What is purged already is told as
-such, and purged no second time. MAINTENANCE doesn't keep anybody from it.
+memory under hold, also a copy or one that a cascade reached, or that words which would go are about, refuses the whole
+call. What is purged already is told as such, and purged no second time; what can't be read is told, and left. A session
+goes with its last memory; one that has none, when it alone is selected. MAINTENANCE doesn't keep anybody from it.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+import base64
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,31 +20,33 @@ from daemon.cascading import Going
 from daemon.commands import keys
 from daemon.commands.building import Building
 from daemon.decision import Draft
-from daemon.erasing import Erased, IsShredded, Piece, Plan, held_among
-from daemon.prepare import parse_memory
-from daemon.purge_told import nothing_done, outcome, totals
+from daemon.erasing import Erased, IsShredded, Piece, held_among, plan
+from daemon.prepare import UNSET, parse_memory
+from daemon.purge_told import RESULTS_TOLD, EpochOf, Telling, outcome, totals
 from daemon.refusal import Reason, Refused
-from daemon.selections import Resolved, changed, digest_of_all, require_unchanged
+from daemon.selections import Fields, Resolved, changed, digest_of_all, open_half, require_unchanged
 from daemon.wire.erasure_results import PurgeOutcome
 from journal import events
 from journal.codes import Cascade, Mark, Part, ProposalStatus, PurgeReason
 from journal.errors import DamagedRecord, PartUnreadable
 from journal.events import Ref, SealedPart
-from journal.tsid import memory_ref
-from projections.rows import MemoryRow
-from projections.workingset import Blocked, Gone, fingerprint, text_hash
+from journal.fingerprints import seal_fingerprints
+from journal.tsid import format_tsid, memory_ref
+from projections.workingset import Gone, text_hash
 
-FindRow = Callable[[int], "MemoryRow | None"]
-RESULTS_TOLD = limits.DOWNSTREAM_TOLD
-KEY_BYTES = 32
+WORDS_OF_HELD = "words about what is held would go with it; nothing was done"
 
 
 class ToPurge(NamedTuple):
-    """What a purge needs of the store beside its view. `resolved`: what a selection means; None: ids are given."""
+    """What a purge needs of the store beside its view. `fingerprint_key` is new, and random. `note_damage` is told of
+    each record that can't be read. `resolved`: what a selection means; None: ids are given."""
 
     hash_key: bytes
+    fingerprint_key: bytes
     file_system: str
     is_shredded: IsShredded
+    epoch_of: EpochOf
+    note_damage: Callable[[DamagedRecord], None]
     resolved: Resolved | None = None
 
 
@@ -57,7 +60,8 @@ def nothing() -> None:
 
 
 def purge(building: Building, params: Any, to_purge: ToPurge) -> dict[str, Any]:
-    """Add the drafts of a purge; its result. Raises Refused: `legal_hold`, and `conflict` for a stale token."""
+    """Add the drafts of a purge; its result. Raises Refused: `legal_hold`, and `conflict` for a stale token; and
+    DamagedRecord when nothing that is asked for can be read."""
     asked = _asked(building, params, to_purge)
     view = building.view
     going = Going(view.state, view.record, Cascade[params.cascade.upper()], nothing)
@@ -66,33 +70,67 @@ def purge(building: Building, params: Any, to_purge: ToPurge) -> dict[str, Any]:
     resolved = to_purge.resolved
     if resolved is not None and digest_of_all(going.rows) != resolved.token.touched:
         raise changed(len(going.rows))
-    refuse_held(going)
-    purged, outcomes, gone = _Purging(building, params, to_purge, going).draft()
+    refuse_held(held_among(going.rows.items()))
+    session = 0 if resolved is None else session_alone(params, resolved.fields)
+    planned = plan(view.state, view.record, going, to_purge.is_shredded, session)
+    refuse_held(planned.held, WORDS_OF_HELD)
+    for error in going.unreadable.values():
+        to_purge.note_damage(error)
+    purged, outcomes, gone = Purging(building, params, to_purge, going).draft(planned.pieces)
     if purged:
         building.learn().gone = gone
-    results, before_now = told(
-        asked, outcomes, lambda tsid: view.memory(building.tenant, tsid) if building.tenant else None,
-        building.tenant_name, to_purge.file_system,
-    )  # fmt: skip
+    telling = _telling(building, to_purge, going.unreadable, slots_of(purged), going)
+    before = telling.before(asked)
+    results, cut = telling.results(asked, outcomes)
     receipt = None if not purged else {"epoch": view.state.head.epoch, "seq": view.next_seq}
     return {
-        "results": results[:RESULTS_TOLD], "results_cut": max(len(results), len(going.rows)) > RESULTS_TOLD,
-        "totals": totals(purged, before_now), "receipt": receipt, "count": len(going.rows), "dry_run": False,
+        "results": results, "results_cut": cut, "totals": totals(purged, before), "receipt": receipt,
+        "count": len(going.rows), "dry_run": False, "sessions": _session_refs(building, purged),
     }  # fmt: skip
 
 
-def refuse_held(going: Going) -> None:
-    held = held_among(going.rows.items())
+def _session_refs(building: Building, purged: list[events.Purged]) -> list[str]:
+    numbers = [number for event in purged for number in event.sessions]
+    return [f"session:{format_tsid(building.view.session(number).id)}" for number in numbers[:RESULTS_TOLD]]
+
+
+def _telling(
+    building: Building, to_purge: ToPurge, unreadable: dict[int, DamagedRecord], slots: frozenset[int] = frozenset(),
+    going: Going | None = None,
+) -> Telling:  # fmt: skip
+    """`slots` and `going`: what goes by the purge that is told."""
+    view, tenant = building.view, building.tenant
+    going = going or Going(view.state, view.record, Cascade.NONE, nothing)
+    return Telling(
+        view.state, view.record, lambda tsid: view.memory(tenant, tsid) if tenant else None, building.tenant_name,
+        to_purge.file_system, to_purge.epoch_of, unreadable,
+        lambda slot: slot in slots or to_purge.is_shredded(slot), lambda tsid: not going.goes(tsid),
+    )  # fmt: skip
+
+
+def slots_of(purged: list[events.Purged]) -> frozenset[int]:
+    """The slots that a purge destroys."""
+    return frozenset(part.slot for event in purged for part in event.parts)
+
+
+def refuse_held(held: list[Ref], message: str = "what is held can't be purged; nothing was done") -> None:
     if held:
         told_ids = [memory_ref(*ref) for ref in held[: limits.DOWNSTREAM_TOLD]]
-        message = "what is held can't be purged; nothing was done"
         raise Refused(Reason.LEGAL_HOLD, message, ids=told_ids, current=len(held))
+
+
+def session_alone(params: Any, fields: Fields | None) -> int:
+    """The number of the session that a selection is about and nothing else; 0 when it is not."""
+    given = [name for name in params.sel.__struct_fields__ if getattr(params.sel, name) is not UNSET]
+    return 0 if fields is None or given != ["session"] else fields.session or 0
 
 
 def _asked(building: Building, params: Any, to_purge: ToPurge) -> list[Ref]:
     """The memories that are named, or selected: these are all there. Raises Refused."""
     resolved = to_purge.resolved
     if resolved is None:
+        if params.ids is UNSET:  # the key was known when it was asked for, and isn't: a restore lies between
+            raise changed()
         return named(params)
     require_unchanged(building.view, building.tenant, resolved)
     asked: list[Ref] = []
@@ -111,89 +149,73 @@ def _there(building: Building, asked: list[Ref]) -> Iterator[Ref]:
             yield kind, tsid
 
 
-def told(
-    asked: list[Ref], outcomes: dict[int, PurgeOutcome], find: FindRow, tenant_name: str, file_system: str
-) -> tuple[list[PurgeOutcome], int]:
-    """`(results, how many were purged before)`: those that were asked for, in their order, then what went
-    with them. A few more than are told at most."""
-    results: list[PurgeOutcome] = []
-    before_now = 0
-    left = dict(outcomes)
-    for kind, tsid in asked:
-        row = find(tsid)
-        is_there = row is not None and row.kind == kind
-        before_now += row is not None and is_there and row.has(Mark.PURGED)
-        done = left.pop(tsid, None) if is_there else None
-        if len(results) > RESULTS_TOLD:
-            continue
-        before = None if row is None or not is_there else row.dead_at
-        results.append(done or nothing_done((kind, tsid), tenant_name, before, file_system))
-    return [*results, *left.values()], before_now
-
-
-class _Purging:
+class Purging:
     """The drafts of one purge."""
 
     def __init__(self, building: Building, params: Any, to_purge: ToPurge, going: Going) -> None:
         self._building, self._params, self._to_purge, self._going = building, params, to_purge, going
-        self._key = os.urandom(KEY_BYTES) if params.block_reingest else None
+        self._key = to_purge.fingerprint_key if params.block_reingest else None
         self._texts: list[bytes] = []
         self._slots: set[int] = set()
 
-    def draft(self) -> tuple[list[events.Purged], dict[int, PurgeOutcome], Gone]:
+    def draft(self, pieces: list[Piece]) -> tuple[list[events.Purged], dict[int, PurgeOutcome], Gone]:
         """Raises DamagedRow, DamagedRecord."""
         building, view = self._building, self._building.view
-        plan = Plan(view.state, view.record, self._going, self._to_purge.is_shredded)
         purged: list[events.Purged] = []
         outcomes: dict[int, PurgeOutcome] = {}
         closing: list[int] = []
         waiting: list[int] = []
         gone = Gone()
-        for piece in plan.pieces():
+        for piece in pieces:
             event = self._event(piece)
             building.add(Draft(event))
             purged.append(event)
             closing += event.sessions
             waiting += event.proposals
             gone = gone.and_also(Gone((), frozenset(piece.sessions), frozenset(piece.entities)))
-            for each in piece.erased:
-                if len(outcomes) <= RESULTS_TOLD:
-                    outcomes[each.target.id] = outcome(each.target, building.tenant_name, view.now_ms, event)
+            for target in event.targets[: RESULTS_TOLD + 1 - len(outcomes)]:
+                outcomes[target.id] = outcome(target, building.tenant_name, view.now_ms, event)
         self._reject(waiting)
         self._close(closing)
         return purged, outcomes, gone._replace(texts=tuple(self._texts), slots=frozenset(self._slots))
 
     def _event(self, piece: Piece) -> events.Purged:
-        blocked = tuple(dict.fromkeys(mark for each in piece.erased for mark in self._read_text(each)))
-        return self._learn_blocked(events.Purged(
-            targets=tuple([each.target for each in piece.erased]), parts=tuple(piece.parts),
+        targets: list[events.PurgeTarget] = []
+        blocked: dict[bytes, None] = {}
+        for each in piece.erased:
+            mark = self._read_text(each)
+            if mark is not None:
+                blocked[mark] = None
+            targets.append(msgspec.structs.replace(each.target, is_fingerprinted=mark is not None))
+        self._learn_blocked(blocked)
+        sealed = seal_fingerprints(self._to_purge.hash_key, self._key, blocked) if self._key and blocked else ()
+        return events.Purged(
+            targets=tuple(targets), parts=tuple(piece.parts),
             reason=int(PurgeReason[self._params.reason.upper()]), cascade=int(Cascade[self._params.cascade.upper()]),
             sessions=tuple(piece.sessions), proposals=tuple(piece.proposals), entities=tuple(piece.entities),
-            fingerprint_key=self._key if blocked else None, fingerprints=blocked,
-            file_system=self._to_purge.file_system,
-        ))  # fmt: skip
+            fingerprint_key=self._key if blocked else None, fingerprints=sealed,
+            file_system=self._to_purge.file_system, tenant_name=self._building.tenant_name,
+        )  # fmt: skip
 
-    def _learn_blocked(self, event: events.Purged) -> events.Purged:
-        if event.fingerprint_key is not None:
-            tenant, seq = self._building.tenant, self._building.next_seq
-            blocked = Blocked(event.fingerprint_key, frozenset(event.fingerprints))
-            self._building.learn().blocked.setdefault(tenant, {})[seq] = blocked
-        return event
+    def _learn_blocked(self, found_by: Iterable[bytes]) -> None:
+        for each in found_by:
+            self._building.learn().blocked.setdefault(self._building.tenant, set()).add(each)
 
-    def _read_text(self, erased: Erased) -> Iterator[bytes]:
-        """Its text is opened a last time: what it is found by is forgotten, and kept out when that is asked for."""
+    def _read_text(self, erased: Erased) -> bytes | None:
+        """Its text is opened a last time: what it is found by is forgotten, and kept out when that is asked for. What
+        is kept out, None when nothing is."""
         part = erased.text or (self._text_of(erased) if self._key is not None else None)
         if part is None:
-            return
+            return None
         try:
             text = self._building.view.unseal(part)
         except PartUnreadable:
             self._slots.add(part.slot)
-            return
+            return None
+        found_by = text_hash(self._to_purge.hash_key, self._building.tenant_name, text)
         if erased.text is not None:
-            self._texts.append(text_hash(self._to_purge.hash_key, self._building.tenant_name, text))
-        if self._key is not None:
-            yield fingerprint(self._key, text)
+            self._texts.append(found_by)
+        return None if self._key is None else found_by
 
     def _text_of(self, erased: Erased) -> SealedPart | None:
         """A text that stays, because another memory has it."""
@@ -220,28 +242,48 @@ class _Purging:
 # --- asked again under its key ---------------------------------------------------------------------
 
 
+def digested(params: Any) -> Any:
+    """What of a purge makes it another request. Not the selection, which may say what the memories said, nor what
+    is made from it: the open half of its token says which memories it found."""
+    if params.sel is UNSET:
+        return params
+    token = UNSET if params.token is UNSET else base64.urlsafe_b64encode(open_half(params.token)).decode()
+    return msgspec.structs.replace(params, sel=UNSET, token=token)
+
+
 def keyed_draft(key: bytes, digest: bytes, result: dict[str, Any]) -> Draft:
-    """The event that keeps the answer of a purge: its receipt tells the results. What was asked is not kept then, since
-    a selection may have said what the memories said."""
-    if result["receipt"] is None:
-        return keys.keyed_draft(key, digest, result, (), ())
-    return Draft(events.Keyed(key=key, result=msgspec.msgpack.encode({**result, "results": []})))
+    """The event that keeps the answer of a purge: the records that it speaks of tell the results. It names no memory,
+    so that its digest stays."""
+    return keys.keyed_draft(key, digest, {**result, "results": []}, (), ())
 
 
-def again(building: Building, answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer that was kept, with its results from the receipt."""
-    receipt = answer.get("receipt")
-    if receipt is None:
-        return answer
-    answer["state"] = Mark.PURGED.wire
-    results: list[PurgeOutcome] = []
-    seq = receipt["seq"]
-    while len(results) < min(answer["count"], RESULTS_TOLD + 1):
+def again(building: Building, params: Any, to_purge: ToPurge | None, answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer that was kept, with its results from the records."""
+    assert to_purge is not None
+    outcomes: dict[int, PurgeOutcome] = {}
+    if answer["receipt"] is not None:
+        answer["state"] = Mark.PURGED.wire
+        outcomes = _done(building, answer["receipt"]["seq"], answer["count"])
+    asked = named(params) if params.sel is UNSET else [_ref_of(each) for each in outcomes.values()]
+    answer["results"], cut = _telling(building, to_purge, {}).results(asked, outcomes)
+    answer["results_cut"] = cut or answer["results_cut"]
+    answer.setdefault("sessions", [])
+    return answer
+
+
+def _done(building: Building, seq: int, count: int) -> dict[int, PurgeOutcome]:
+    """What the records from `seq` on did, of which a few more are read than are told. Raises DamagedRecord."""
+    outcomes: dict[int, PurgeOutcome] = {}
+    while len(outcomes) < min(count, RESULTS_TOLD + 1):
         record = building.view.record(seq)
         if record is None or not isinstance(record.event, events.Purged):
             raise DamagedRecord(seq, "event")
         event = record.event
-        results += [outcome(target, building.tenant_name, record.at_ms, event) for target in event.targets]
+        for target in event.targets[: RESULTS_TOLD + 1 - len(outcomes)]:
+            outcomes[target.id] = outcome(target, building.tenant_name, record.at_ms, event)
         seq += 1
-    answer["results"], answer["results_cut"] = results[:RESULTS_TOLD], len(results) > RESULTS_TOLD
-    return answer
+    return outcomes
+
+
+def _ref_of(told: PurgeOutcome) -> Ref:
+    return parse_memory("ids", told.memory)

@@ -80,8 +80,9 @@ def verify(building: Building, params: Any) -> dict[str, Any]:
 
 
 def _boosts(building: Building, target: Target) -> tuple[events.Change, ...]:
-    """Every live source once, also one that can't gain any more."""
-    living = [source for source in grounds(building, target) if not source.row.dead]
+    """Every live source once, also one that can't gain any more; none that a cohort holds back."""
+    sources = grounds(building, target)
+    living = [source for source in sources if not source.row.dead and not source.row.has(Mark.QUARANTINED)]
     return tuple([events.Change(kind, tsid, row.strength, _boosted(row.strength)) for kind, tsid, row in living])
 
 

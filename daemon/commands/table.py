@@ -25,7 +25,7 @@ from daemon.commands import (
     vacuuming,
 )
 from daemon.commands.building import Building
-from daemon.commands.keys import answer_keyed, keyed_draft
+from daemon.commands.keys import Request, answer_keyed, keyed_draft
 from daemon.commands.preparation import Prepared
 from daemon.commands.preparation import prepare as prepare_memory
 from daemon.prepare import UNSET, NaturalKey, invalid, key_hash, natural_key, parse_memory, request_digest
@@ -81,7 +81,7 @@ class PreparedWrite(NamedTuple):
     proposal: proposing.PreparedProposal | None = None
     resolved: Resolved | None = None
     to_purge: purging.ToPurge | None = None
-    vacuum: vacuuming.Slice | vacuuming.Done | None = None
+    vacuum: vacuuming.Slice | vacuuming.Rest | vacuuming.Done | None = None
     crossed: str = ""
     """The verb of an operator's question, when that it was asked is all there is to write."""
 
@@ -94,7 +94,8 @@ def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes
     if verb == "remember_many" and not params.atomic and params.idempotency_key is not UNSET:
         raise invalid("idempotency_key", "a batch has a key only when it is atomic; its items have their own")
     if params.idempotency_key is not UNSET:
-        keyed = Keyed(key_hash(hash_key, tenant, params.idempotency_key), request_digest(hash_key, verb, params))
+        asked = purging.digested(params) if verb == "purge" else params
+        keyed = Keyed(key_hash(hash_key, tenant, params.idempotency_key), request_digest(hash_key, verb, asked))
     items: tuple[Prepared | Refused, ...] = ()
     if verb == "remember_many":
         items = _prepare_items(params, tenant, caller, hash_key)
@@ -147,8 +148,9 @@ def decide(building: Building, write: PreparedWrite) -> dict[str, Any]:
     if keyed is not None and building.tenant:
         seq = building.view.answered(building.tenant, keyed.key)
         if seq is not None:
-            answer = answer_keyed(building.view, seq, keyed.digest)
-            return purging.again(building, answer) if write.verb == "purge" else answer
+            request = Request(write.verb, keyed.digest, _named(building, write))
+            answer = answer_keyed(building.view, seq, request)
+            return purging.again(building, write.params, write.to_purge, answer) if write.verb == "purge" else answer
     if write.verb == "remember_many":
         result = _decide_items(building, write.items)
     elif write.consolidation is not None:
@@ -192,11 +194,17 @@ def _leaves_initializing(write: PreparedWrite) -> bool:
 def _about(building: Building, write: PreparedWrite, result: dict[str, Any]) -> tuple[int, ...]:
     """The memories that a keyed answer speaks of."""
     if write.verb == "hold":
-        return tuple([parse_memory("id", ref)[1] for ref in result["changed"]])
+        return tuple([parse_memory("id", ref)[1] for ref in (*result["changed"], *result["noted"])])
+    return _named(building, write)
+
+
+def _named(building: Building, write: PreparedWrite) -> tuple[int, ...]:
+    """The memories of the tenant that a request is about by itself. What else it names is nobody's here."""
     if write.verb == "decide":
         return deciding.named_in(building, write.params)
-    named = (getattr(write.params, name, UNSET) for name in ("id", "from_", "to", "memory", "other"))
-    return tuple([parse_memory("id", ref)[1] for ref in named if ref is not UNSET])
+    refs = (getattr(write.params, name, UNSET) for name in ("id", "from_", "to", "memory", "other"))
+    tsids = [parse_memory("id", ref)[1] for ref in refs if ref is not UNSET]
+    return tuple([tsid for tsid in tsids if building.view.memory(building.tenant, tsid) is not None])
 
 
 def _decide_items(building: Building, items: tuple[Prepared | Refused, ...]) -> dict[str, Any]:

@@ -27,14 +27,17 @@ RECOVERED_STRENGTH = 0.2
 
 def forget(building: Building, params: Any) -> dict[str, Any]:
     """Tombstone a memory, also one that sleep has pruned: the marks are independent. An unknown one is found=false; a
-    second time changes nothing. `flagged` are all that now have a flag of it, also from when it came to be dormant.
+    second time changes nothing, and one that is purged is told as such: it is no tombstone. `flagged` are all that now
+    have a flag of it, also from when it came to be dormant.
     """
     building.refuse_in_maintenance()
     target = find(building, params.id)
     if target is None:
         return {"found": False, "tombstoned_at": None, "flagged": []}
     row = target.row
-    if row.has(Mark.FORGOTTEN) or row.has(Mark.PURGED):
+    if row.has(Mark.PURGED):
+        return {"found": True, "tombstoned_at": None, "flagged": [], "state": Mark.PURGED.wire}
+    if row.has(Mark.FORGOTTEN):
         return {"found": True, "tombstoned_at": format_ms(row.dead_at), "flagged": []}
     if row.has(Mark.PROTECTED):
         message = "a protected memory can't be forgotten"

@@ -1,8 +1,8 @@
 """One slice of a vacuum, decided (ERASURE §4): which rows it goes through, and which ciphertexts leave with them.
 
-What takes long (which parts of purged memories still lie in the journal) was found in a read and stands in the `Slice`;
-here it is only seen that it still holds. Between two slices other writes have their turn, so a partition may have
-changed: then the slice is `again`, and whoever asked looks anew.
+What takes long (which parts of purged memories still lie in the journal) was found in a read and stands in the `Slice`,
+or in the `Rest`; here it is only seen that it still holds. Between two slices other writes have their turn, so a
+partition may have changed: then the slice is `again`, and whoever asked looks anew.
 """
 
 from __future__ import annotations
@@ -15,27 +15,43 @@ from daemon.decision import Draft
 from daemon.refusal import Reason, Refused
 from journal import events
 from journal.codes import PartitionState, Tier
+from journal.events import Ref
 from projections import partitions
 from projections.partitions import PartitionRow
-from projections.rows import FLAG_PURGED, HEADER_BYTES
+from projections.rows import FLAG_PURGED
 from projections.vacuumed import leaving
 
 TAIL_ROWS = 252
 """So many rows that were written meanwhile are taken with the last slice, so that a vacuum ends while others write."""
 
 
+class Ciphertexts(NamedTuple):
+    """What of destroyed keys still lies in the journal: sealed keys (owner seq, part), their bytes as they are stored,
+    and of which partition (number, bytes) these were counted."""
+
+    keys: tuple[tuple[int, int], ...] = ()
+    size_bytes: int = 0
+    counted: tuple[tuple[int, int], ...] = ()
+
+
 class Slice(NamedTuple):
-    """Rows of a partition to go through, and what was found about them. `purged` are the memories among them whose
-    ciphertexts were looked for; `removed` what there is of them, of `removed_bytes`, of which `own_bytes` were counted
-    with this partition."""
+    """Rows of a partition to go through. `purged` are the memories among them whose ciphertexts were looked for."""
 
     partition: int
     first: int
     until: int
     purged: frozenset[int]
-    removed: tuple[tuple[int, int], ...]
-    removed_bytes: int
-    own_bytes: int
+    found: Ciphertexts
+    forced: bool
+
+
+class Rest(NamedTuple):
+    """Ciphertexts that leave without a row: those of `late`, memories that were purged after a vacuum had taken their
+    row, or of no memory that a PURGE names."""
+
+    partition: int
+    late: tuple[Ref, ...]
+    found: Ciphertexts
     forced: bool
 
 
@@ -48,14 +64,30 @@ class Done(NamedTuple):
 AGAIN: dict[str, Any] = {"again": True, "last": False}
 
 
-def decide(building: Building, asked: Slice | Done) -> dict[str, Any]:
+def decide(building: Building, asked: Slice | Rest | Done) -> dict[str, Any]:
     """Add the drafts of a slice. Raises Refused (not_found), DamagedRow."""
     if isinstance(asked, Done):
         return asked.answer
-    view = building.view
-    row = partitions.load(view.state, asked.partition)
+    row = partitions.load(building.view.state, asked.partition)
     if row.tenant != building.tenant:
         raise Refused(Reason.NOT_FOUND, "no such partition", parameter="partition")
+    if isinstance(asked, Rest):
+        return _collect(building, asked, row)
+    return _go_through(building, asked, row)
+
+
+def _collect(building: Building, asked: Rest, row: PartitionRow) -> dict[str, Any]:
+    building.add(Draft(events.Vacuumed(
+        partition=asked.partition, before_count=0, after_count=0, tombstones_removed=0,
+        removed_bytes=asked.found.size_bytes, forced=asked.forced, removed=asked.found.keys,
+        first=row.reached, until=row.reached, to=row.packed, last=False,
+        late=asked.late, counted=asked.found.counted, threshold=building.view.vacuum_threshold,
+    )))  # fmt: skip
+    return {"again": False, "last": False, "removed": 0, "ciphertexts": len(asked.found.keys)}
+
+
+def _go_through(building: Building, asked: Slice, row: PartitionRow) -> dict[str, Any]:
+    view = building.view
     begun = row.reached > 0
     if (begun and asked.first != row.reached) or asked.until > row.rows:
         return AGAIN
@@ -72,13 +104,13 @@ def decide(building: Building, asked: Slice | Done) -> dict[str, Any]:
     last = until == row.rows
     building.add(Draft(events.Vacuumed(
         partition=asked.partition, before_count=len(columns), after_count=len(columns) - gone, tombstones_removed=gone,
-        bytes_reclaimed=gone * HEADER_BYTES + asked.removed_bytes, forced=asked.forced, removed=asked.removed,
+        removed_bytes=asked.found.size_bytes, forced=asked.forced, removed=asked.found.keys,
         first=asked.first, until=until, to=row.packed if begun else asked.first, last=last,
-        own_bytes=asked.own_bytes, threshold=view.vacuum_threshold,
+        counted=asked.found.counted, threshold=view.vacuum_threshold,
     )))  # fmt: skip
     if last and row.tier == Tier.EPISODIC and row.state != PartitionState.COMPACTED:
         building.add(_compacted(asked.partition, row, gone))
-    return {"again": False, "last": last, "removed": gone, "ciphertexts": len(asked.removed)}
+    return {"again": False, "last": last, "removed": gone, "ciphertexts": len(asked.found.keys)}
 
 
 def _compacted(number: int, row: PartitionRow, gone: int) -> Draft:

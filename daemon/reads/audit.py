@@ -10,6 +10,9 @@ in the vault) is read for its checksums. A projection that is found wrong is not
 again beside the service. With `rebuild` every entry of the projections is asked whose it is too
 (`projections/tenancy.py`): none may join two tenants.
 
+Records, keys and digests are the store's. What a finding in the projections names (a memory, the key of an entry) is
+told to whom its tenant is open; others are told that there is something, and of which projection.
+
 It tells how far it is in four phases: `walk` (records), `keys` (once), `digests` (steps of entries), `fold` (records).
 """
 
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +28,7 @@ from typing import Any
 from daemon.asking import NOBODY, Asking
 from daemon.prepare import UNSET, invalid
 from daemon.wire import results as r
+from daemon.wire.audit_results import AuditResult
 from daemon.wire.times import format_ms
 from journal.errors import DamagedRecord
 from journal.forks import forked_seq
@@ -50,19 +55,30 @@ PLAIN_REGION_ROWS = 10_000
 """Half a second or so."""
 
 
-def audit(store: Store, projections: ProjectionStore, params: Any, asking: Asking = NOBODY) -> r.AuditResult:
+Sees = Callable[[int], bool]
+"""Whether the caller may be told of what belongs to the tenant of that number."""
+
+
+def everything(tenant: int) -> bool:
+    """What an operator sees, and whoever opens the store itself."""
+    return True
+
+
+def audit(
+    store: Store, projections: ProjectionStore, params: Any, asking: Asking = NOBODY, sees: Sees = everything
+) -> AuditResult:
     """Walk the log; with `rebuild` fold it beside the live one and compare digests.
 
     Raises StoreIO, and Refused once `asking` is to end.
     """
     try:
-        return _audit(store, projections, params, asking)
+        return _audit(store, projections, params, asking, sees)
     except WalkStopped:
         asking.check()
         raise
 
 
-def _audit(store: Store, projections: ProjectionStore, params: Any, asking: Asking) -> r.AuditResult:
+def _audit(store: Store, projections: ProjectionStore, params: Any, asking: Asking, sees: Sees) -> AuditResult:
     from_seq = 1 if params.from_seq is UNSET else max(1, params.from_seq)
     head = store.log.head()
     to_seq = head.seq if params.to_seq is UNSET else min(params.to_seq, head.seq)
@@ -80,13 +96,13 @@ def _audit(store: Store, projections: ProjectionStore, params: Any, asking: Aski
     if not checked.findings and params.rebuild:
         seq, digests = _digests(projections, asking)
         findings += _compare(store, projections, seq, digests, asking)
-        findings += tenant_findings(store, projections, asking)
+        findings += tenant_findings(store, projections, asking, sees)
     elif not checked.findings:
         digests = projections.digests() if asking is NOBODY else _digests(projections, asking)[1]
     if not checked.findings:
-        findings += region_findings(projections, asking, None if params.rebuild else PLAIN_REGION_ROWS)
+        findings += region_findings(projections, asking, None if params.rebuild else PLAIN_REGION_ROWS, sees)
         findings += _slot_findings(projections, asking)
-    result = r.AuditResult(records=checked.records, head=head_result(store, head), digests=digests, findings=findings)
+    result = AuditResult(records=checked.records, head=head_result(store, head), digests=digests, findings=findings)
     if params.against is not UNSET:
         result.against = [_against(store, noted) for noted in params.against]
     return result
@@ -150,19 +166,24 @@ def _damaged(projections: ProjectionStore, error: DamagedRow) -> list[r.FindingO
 
 
 def region_findings(
-    projections: ProjectionStore, asking: Asking = NOBODY, newest: int | None = None
+    projections: ProjectionStore, asking: Asking = NOBODY, newest: int | None = None, sees: Sees = everything
 ) -> list[r.FindingOut]:
     """Where the provenance region, its indexes and the edges don't say the same; `newest`: of so many rows of each
     tenant only. Raises Refused once `asking` is to end."""
+
+    def told(kind: int, tsid: int) -> str:
+        row = state.memory(tsid) if sees is not everything else None
+        return memory_ref(kind, tsid) if sees is everything or (row is not None and sees(row.tenant)) else REGION
+
     with projections.snapshot() as snapshot:
         state = State(snapshot, projections.counters, snapshot.head)
         try:
-            found = dict.fromkeys(memory_ref(*ref) for ref in disagreeing(state, asking.check, newest))
+            found = dict.fromkeys(told(*ref) for ref in disagreeing(state, asking.check, newest))
         except DamagedRow as error:
             return _damaged(projections, error)
     if found:
         projections.note_damage(REGION)
-    return [_wrong("provenance_differs", ref, "provenance") for ref in found]
+    return [_wrong("provenance_differs", what, "provenance") for what in found]
 
 
 def _slot_findings(projections: ProjectionStore, asking: Asking) -> list[r.FindingOut]:
@@ -177,9 +198,11 @@ def _slot_findings(projections: ProjectionStore, asking: Asking) -> list[r.Findi
     return []
 
 
-def tenant_findings(store: Store, projections: ProjectionStore, asking: Asking = NOBODY) -> list[r.FindingOut]:
-    """Entries that name things of two tenants, or are nobody's: `cross_tenant`, at most CROSSINGS_TOLD of them. Raises
-    Refused once `asking` is to end."""
+def tenant_findings(
+    store: Store, projections: ProjectionStore, asking: Asking = NOBODY, sees: Sees = everything
+) -> list[r.FindingOut]:
+    """Entries that name things of two tenants, or are nobody's: `cross_tenant`, at most CROSSINGS_TOLD of them. What
+    their keys are is told to whom everything is open. Raises Refused once `asking` is to end."""
     with projections.snapshot() as snapshot, store.env.read() as txn:
         state = State(snapshot, projections.counters, snapshot.head)
 
@@ -193,10 +216,11 @@ def tenant_findings(store: Store, projections: ProjectionStore, asking: Asking =
             return _damaged(projections, error)
         except DamagedRecord as error:
             return [r.FindingOut(code="record_damaged", seq=error.seq, what=str(error), action=error.action)]
-    return [
-        r.FindingOut(code="cross_tenant", seq=None, what=f"{each.database} {each.key.hex()}", action=_REFOLD)
-        for each in found
-    ]
+    if sees is everything:
+        told = [f"{each.database} {each.key.hex()}" for each in found]
+    else:
+        told = list(dict.fromkeys(each.database for each in found))
+    return [r.FindingOut(code="cross_tenant", seq=None, what=what, action=_REFOLD) for what in told]
 
 
 def _folded(store: Store, scratch: Path, seq: int, asking: Asking) -> dict[str, str]:

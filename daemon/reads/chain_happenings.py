@@ -10,9 +10,10 @@ from daemon.reads.chain_tracing import Tracing, actor_kind
 from daemon.wire import chain_results as c
 from daemon.wire.times import format_ms
 from journal import events
-from journal.codes import Happening
+from journal.codes import Happening, Mark
 from journal.record import Envelope, Record
 from projections import happenings, tables
+from projections.rows import DamagedRow
 
 _WITH_SESSION = (events.MemoryCreated, events.Marked, events.Superseded, events.Moved, events.Reaffirmed)
 _WITH_PROPOSAL = (Happening.RESOLVE, Happening.ARCHIVE)
@@ -26,6 +27,20 @@ _TO_MANY = frozenset({
 """What happens to many memories in one record, and names no session and no proposal: the record is not unpacked."""
 
 
+_LEFT_BY = {
+    Mark.SUPERSEDED: {Happening.SUPERSEDE},
+    Mark.ARCHIVED: {Happening.ARCHIVE, Happening.REDERIVE},
+    Mark.PRUNED: {Happening.PRUNE},
+    Mark.FORGOTTEN: {Happening.FORGET},
+    Mark.QUARANTINED: {Happening.QUARANTINE},
+    Mark.PURGED: {Happening.PURGE},
+    Mark.HELD: {Happening.HOLD},
+    Mark.RESOLVED: {Happening.RESOLVE},
+}
+"""What must have happened to a memory that bears a mark. One that is pinned or protected can have begun so, and what
+passes settle is no happening."""
+
+
 def events_told(tracing: Tracing) -> c.ChainEvents:
     """Raises DamagedRecord, DamagedRow."""
     most = limits.CHAIN_EVENTS
@@ -33,9 +48,17 @@ def events_told(tracing: Tracing) -> c.ChainEvents:
         found = list(islice(happenings.newest(cursor, tracing.tsid), most + 1))
     truncated = len(found) >= most  # the record that made it is one more
     if not truncated:
+        _check_whole(tracing, {happening for _, happening in found})
         found.append((tracing.row.seq, _beginning(tracing)))
     told = (_told(tracing, seq, happening) for seq, happening in found[:most])
     return c.ChainEvents(items=[event for event in told if event is not None], truncated=truncated)
+
+
+def _check_whole(tracing: Tracing, happened: set[Happening]) -> None:
+    """Raises DamagedRow when a mark of the memory says of something that it happened, and the index doesn't."""
+    for mark, either in _LEFT_BY.items():
+        if tracing.row.has(mark) and happened.isdisjoint(either):
+            raise DamagedRow(tables.HAPPENINGS)
 
 
 def _beginning(tracing: Tracing) -> Happening:

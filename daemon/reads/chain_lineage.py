@@ -8,6 +8,7 @@ as they are (control characters): the first row that the chain has no room for e
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -25,7 +26,7 @@ from journal.events import MemoryCreated, Superseded
 from journal.particulars import Particulars
 from journal.tsid import format_tsid, memory_ref
 from projections import tables
-from projections.revisions import Towards
+from projections.revisions import KEY, Towards
 from projections.rows import NO_TIME, MemoryRow
 
 OTHERS_BYTES = 32 * 1024
@@ -46,6 +47,10 @@ class _Identity(NamedTuple):
 
 def supersession(tracing: Tracing) -> c.ChainSupersession:
     """Raises DamagedRecord, DamagedRow, PartUnreadable (damaged)."""
+    event = None
+    with suppress(DamagedRecord):  # a record that says how it began is no part of this section: `origin` tells of it
+        event = tracing.genesis(tracing.row)[1]
+    _check_whole(tracing, tracing.tsid, tracing.row, event)
     with tracing.reading.snapshot.cursor(tables.REVISIONS) as cursor:
         walked = walk(
             cursor, tracing.tsid, lambda tsid: tracing.memory(tsid) is not None,
@@ -106,8 +111,17 @@ def _identity(tracing: Tracing, tsid: int) -> _Identity:
     row = tracing.memory(tsid)
     assert row is not None, "the walk takes only what is the tenant's"
     event = tracing.genesis(row)[1]
+    _check_whole(tracing, tsid, row, event)
     session = tracing.session_ref(event.session)
     return _Identity(row, _filed(tracing, row, event), event.valid_from, session)
+
+
+def _check_whole(tracing: Tracing, tsid: int, row: MemoryRow, event: MemoryCreated | None) -> None:
+    """Raises DamagedRow when a version names one before or behind it, and the index has no edge to that."""
+    if row.superseded_by:
+        tracing.require(tables.REVISIONS, KEY.pack(tsid, Towards.SUCCESSORS, row.superseded_by, 0)[:-8])
+    if event is not None and event.predecessor is not None:
+        tracing.require(tables.REVISIONS, KEY.pack(tsid, Towards.PREDECESSORS, event.predecessor[1], 0)[:-8])
 
 
 def _filed(tracing: Tracing, row: MemoryRow, event: MemoryCreated) -> Particulars:

@@ -1,7 +1,8 @@
 """What the sections of one memory's provenance chain read the store through.
 
 Invariant: every hop is bound to the memory's own tenant, whichever tenants the question may read. What leads out of it
-is passed over and counted, and a number or id that resolves to nothing of the tenant's is null.
+is passed over and counted, and a number or id of another tenant's is null. One that leads to nothing at all is damage:
+what was once named has a row for ever, so a section that needs it can't be told.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from journal.codes import Via
 from journal.errors import DamagedRecord
 from journal.record import Envelope, Record
 from journal.tsid import format_tsid
-from projections import proposals
-from projections.rows import MemoryRow, SessionRow
+from projections import proposals, tables
+from projections.newest import from_place
+from projections.rows import DamagedRow, MemoryRow, SessionRow
+from projections.state import KEY32, KEY64
 
 R = TypeVar("R", Record, Envelope)
 _VIA = tuple(via.wire for via in Via)
@@ -38,12 +41,23 @@ class Tracing:
         """How much led out of the tenant."""
         return len(self._foreign)
 
+    def require(self, database: str, prefix: bytes) -> None:
+        """Raises DamagedRow when there is no sound entry of that key, or of one that begins so, whosever it is."""
+        with self.reading.snapshot.cursor(database) as cursor:
+            if next(from_place(cursor, database, prefix, b""), None) is None:
+                raise DamagedRow(database)
+
+    def _pass_over(self, what: str, number: int, database: str, key: bytes) -> None:
+        """Count what is another tenant's. Raises DamagedRow for what is nobody's."""
+        self.require(database, key)
+        self._foreign.add((what, number))
+
     def memory(self, tsid: int) -> MemoryRow | None:
         """The memory, when it is the tenant's. Raises DamagedRow."""
         if tsid not in self._memories:
             row = self.reading.memory(tsid)
             if row is None or row.tenant != self.tenant:
-                self._foreign.add(("memory", tsid))
+                self._pass_over("memory", tsid, tables.MEMORIES, KEY64.pack(tsid))
                 row = None
             self._memories[tsid] = row
         return self._memories[tsid]
@@ -71,8 +85,13 @@ class Tracing:
 
     def session(self, number: int) -> SessionRow | None:
         """The session that a record names, when it is the tenant's; `number` 0: it names none. Raises DamagedRow."""
-        row = self.reading.session(number) if number else None
-        return row if row is not None and row.tenant == self.tenant else None
+        if not number:
+            return None
+        row = self.reading.session(number)
+        if row is not None and row.tenant == self.tenant:
+            return row
+        self._pass_over("session", number, tables.SESSIONS, KEY32.pack(number))
+        return None
 
     def session_ref(self, number: int) -> str | None:
         row = self.session(number)
@@ -83,7 +102,7 @@ class Tracing:
         if proposal not in self._proposals:
             row = proposals.get(self.reading.state, proposal)
             if row is None or row.tenant != self.tenant:
-                self._foreign.add(("proposal", proposal))
+                self._pass_over("proposal", proposal, tables.PROPOSALS, KEY64.pack(proposal))
                 row = None
             self._proposals[proposal] = row
         return self._proposals[proposal]

@@ -16,8 +16,9 @@ from daemon.wire import cohort_results as c
 from journal import events
 from journal.codes import Kind, Mark, Origin, ProposalStatus
 from journal.errors import DamagedRecord
-from projections import proposals, provenance
+from projections import proposals, provenance, tables
 from projections.lineage_scan import rows_of
+from projections.rows import DamagedRow
 
 _LOOKS_A_STEP = 1024
 
@@ -59,7 +60,8 @@ def _rate(some: int, of: int) -> float | None:
 
 
 def _decided(reading: Reading, tsids: Tsids) -> tuple[int, int]:
-    """`(rejected, decided)`: of the proposals that name one of these memories, each once."""
+    """`(rejected, decided)`: of the proposals that name one of these memories, each once. One that a purge rejected,
+    since nobody can decide any more, was decided by nobody."""
     rejected: set[int] = set()
     applied: set[int] = set()
     for place, tsid in enumerate(tsids.tolist()):
@@ -67,7 +69,17 @@ def _decided(reading: Reading, tsids: Tsids) -> tuple[int, int]:
             reading.asking.step("proposals", place, len(tsids))
         rejected.update(proposals.naming(reading.state, tsid, ProposalStatus.REJECTED))
         applied.update(proposals.naming(reading.state, tsid, ProposalStatus.APPLIED))
-    return len(rejected), len(rejected | applied)
+    said = sum(_was_said(reading, proposal) for proposal in rejected)
+    return said, said + len(applied)
+
+
+def _was_said(reading: Reading, proposal: int) -> bool:
+    """Whether somebody rejected it. A record that can't be read was somebody's. Raises DamagedRow."""
+    row = proposals.get(reading.state, proposal)
+    if row is None:
+        raise DamagedRow(tables.PROPOSALS)
+    record = reading.noted_record(row.decided_seq)
+    return record is None or record.cause.verb != "purge"
 
 
 def _references(reading: Reading, tsids: Tsids, rows: npt.NDArray[np.void]) -> tuple[int, int]:

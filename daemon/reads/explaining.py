@@ -76,18 +76,18 @@ def _source(reading: Reading, kind: int, tsid: int) -> r.SourceTold:
         return r.SourceTold(ref=ref, state="not_found", text=None)
     if is_purged(row):
         return r.SourceTold(ref=ref, state="purged", text=None, purged_at=format_ms(row.dead_at))
-    state = _state(row)
+    state, quarantined = _state(row), row.has(Mark.QUARANTINED)
     if not reading.content:
-        return r.SourceTold(ref=ref, state=state, text=None)
+        return r.SourceTold(ref=ref, state=state, text=None, quarantined=quarantined)
     try:
         text = reading.text(reading.genesis(row)[1])
     except (DamagedRecord, PartUnreadable) as error:
         if isinstance(error, PartUnreadable) and error.state == "purged":
             return r.SourceTold(ref=ref, state="purged", text=None)
         reading.note_damage(row.seq, "the text")
-        return r.SourceTold(ref=ref, state="unavailable", text=None)
+        return r.SourceTold(ref=ref, state="unavailable", text=None, quarantined=quarantined)
     cut = len(text) > limits.COMPACT_TEXT
-    return r.SourceTold(ref=ref, state=state, text=text[: limits.COMPACT_TEXT], cut=cut)
+    return r.SourceTold(ref=ref, state=state, text=text[: limits.COMPACT_TEXT], cut=cut, quarantined=quarantined)
 
 
 def _state(row: MemoryRow) -> str:

@@ -16,6 +16,9 @@ from projections import edges, tables
 from projections.known_at import Focus, folded, known_records
 from projections.rows import DamagedRow, MemoryRow
 
+STATES_KEPT = 65_536
+"""Memories whose state of then is kept while a question is answered: about what one looks through and then shows."""
+
 
 class KnownReading(Reading):
     """`of` as it would have answered at `at_ms`. Each record is read and decoded once."""
@@ -25,6 +28,7 @@ class KnownReading(Reading):
         self._at_ms = at_ms
         self._records: dict[int, Record] = {}
         self._focused: dict[int, Focus] = {}
+        self._states: dict[int, MemoryRow | None] = {}
         self.now_ms = min(of.now_ms, at_ms)  # what decays, decays up to then
 
     def record_of_any(self, seq: int) -> Record:
@@ -64,11 +68,21 @@ class KnownReading(Reading):
     def state_then(self, tsid: int, now: MemoryRow) -> MemoryRow | None:
         """As it was then, what was purged since too; `now` is as it is now. Raises DamagedRecord when a record that
         would tell can't be read."""
+        if tsid not in self._states:
+            if len(self._states) >= STATES_KEPT:
+                self._states.clear()
+            self._states[tsid] = self._state_then(tsid, now)
+        return self._states[tsid]
+
+    def _state_then(self, tsid: int, now: MemoryRow) -> MemoryRow | None:
         seqs = self.seqs_about(tsid, now)
         if len(seqs) == 1:  # nothing happened to it since it was made, and when that was its row says
             self.spend()
             return now if now.at_ms <= self._at_ms else None
-        return folded([self._focus(record).on(tsid) for record in self._known(tsid, now)], now, tsid)
+        if self.record_about(seqs[-1], tsid).at_ms <= self._at_ms:  # all that ever happened to it was known
+            return now
+        known = known_records([self.record_about(seq, tsid) for seq in seqs], self._at_ms)
+        return folded([self._focus(record).on(tsid) for record in known], now, tsid)
 
     def incoming(self, tsid: int, edge_type: int | None = None) -> Iterator[edges.Edge]:
         """The edges that reached it then."""

@@ -53,6 +53,8 @@ def named_at_first(
     reading: Reading, tsid: int, event: events.MemoryCreated, ids: tuple[str, ...], use: int
 ) -> list[Outside]:
     """What the record that created a memory names for that use, each once."""
+    if not event.externals:
+        return []
     return _each_once(_named(reading, tsid, 0, event.externals, ids, use))
 
 

@@ -1,7 +1,8 @@
 """purges: the receipts of what was purged, newest first; or one of them with what it did to each memory.
 
-A receipt is read from the PURGE records themselves, so that it says what was said when it was done. A cursor names the
-last receipt that was given, or how many results of one.
+A receipt is read from the PURGE records themselves, so that it says what was said when it was done; of one that a
+restore did again, when and by whom it was done first. It is found under its own address, and under that of then. A
+cursor names the last receipt that was given, or how many results of one.
 """
 
 from __future__ import annotations
@@ -69,10 +70,8 @@ def _in_full(reading: Reading, params: Any) -> PurgesResult:
 def _find(reading: Reading, epoch: int, seq: int) -> One:
     """The purge of that address; after a restore also the record by which it was applied again. Raises Refused."""
     seqs = list(_seqs(reading))
-    if seq in seqs and epoch <= reading.store.epoch:
-        one = _one(reading, seq)
-        if epoch == reading.store.epoch or one.events[0].directive is None:
-            return one
+    if seq in seqs and epoch == reading.store.epoch_of_purge(seq):
+        return _one(reading, seq)
     place = reading.store.store_id, epoch, seq
     for other in seqs if epoch < reading.store.epoch else ():
         one = _one(reading, other)
@@ -94,7 +93,7 @@ def _one(reading: Reading, seq: int) -> One:
         raise DamagedRecord(seq, "event")
     found = [first]
     head = reading.snapshot.watermark_seq()
-    while first.event.directive is None and seq < head:
+    while seq < head:
         seq += 1
         following = reading.record_of_any(seq)
         same = following.cause.first_seq == first.seq and following.tenant == first.tenant
@@ -110,11 +109,11 @@ def _told(reading: Reading, one: One) -> Receipt:
     numbers = [number for each in one.events for number in each.sessions]
     rows = [row for row in (reading.session(number) for number in numbers) if row is not None]
     blocked = any(each.fingerprint_key is not None for each in one.events)
-    actor = first.actor
+    uid, role, via = event.first_actor or (first.actor.uid, first.actor.role, first.actor.via)
     return Receipt(
-        receipt=Address(epoch=reading.store.epoch, seq=first.seq), at=format_ms(first.at_ms),
-        tenant=_tenant(reading, first.tenant),
-        actor=Actor(uid=actor.uid, role=CallerRole(actor.role).wire, via=Via(actor.via).wire),
+        receipt=Address(epoch=reading.store.epoch_of_purge(first.seq), seq=first.seq),
+        at=format_ms(event.first_at or first.at_ms), tenant=_tenant(reading, first.tenant),
+        actor=Actor(uid=uid, role=CallerRole(role).wire, via=Via(via).wire),
         reason=PurgeReason(event.reason).wire, cascade=Cascade(event.cascade).wire, totals=totals(one.events),
         count=sum(len(each.targets) for each in one.events), memories=refs[:MEMORIES_TOLD],
         sessions=[f"session:{format_tsid(row.id)}" for row in rows], fingerprint_retained=blocked,
@@ -128,7 +127,7 @@ def _outcomes(one: One, tenant: str) -> Iterator[PurgeOutcome]:
         event = record.event
         assert isinstance(event, Purged)
         for target in event.targets:
-            yield outcome(target, tenant, record.at_ms, event)
+            yield outcome(target, tenant, event.first_at or record.at_ms, event)
 
 
 def _tenant(reading: Reading, number: int) -> str:

@@ -28,7 +28,7 @@ from projections.bound import BoundState
 from projections.header_columns import View
 from projections.known_at import mentions
 from projections.lineage_scan import values
-from projections.rows import DamagedRow, Glance, MemoryRow, SessionRow, glance_in, unpack_glance
+from projections.rows import DamagedRow, Glance, MemoryRow, SessionRow, glance_in
 from projections.sealed_scan import SealedScan
 from projections.state import KEY64, KEY64_64, State, Unchanged
 from projections.store import ProjectionStore, TxnSnapshot
@@ -101,7 +101,8 @@ class Reading:
         self.tenant_names = tenant_names
         numbers = (names_known.tenant_numbers.get(name, 0) for name in tenant_names)
         self.tenants = frozenset(number for number in numbers if number)
-        self.state: State = BoundState(state, self.tenants, self.met.pass_over)
+        self._bound = BoundState(state, self.tenants, self.met.pass_over)
+        self.state: State = self._bound
         self._txn = journal_txn
         self._snapshot = snapshot
 
@@ -136,12 +137,7 @@ class Reading:
     def glance(self, tsid: int) -> Glance | None:
         """As `memory`, of any kind, as it is now: only what a walk needs. Raises DamagedRow."""
         self.spend()
-        key = KEY64.pack(tsid)
-        value = self.state.get(tables.MEMORIES, key)
-        if value is None:
-            return None
-        row = unpack_glance(key, value)
-        return row if row.tenant in self.tenants else None
+        return self._bound.glance(tsid)
 
     def glances(self, tsids: list[int]) -> dict[int, Glance]:
         """Those of many memories that are a tenant's of ours. Raises DamagedRow."""
@@ -153,12 +149,14 @@ class Reading:
 
     def spend(self, looks: int = 1) -> None:
         """Count a look at a memory or an edge, or what costs as much as `looks`. Raises NotBrief when there was a
-        budget, and it is used up."""
-        self.asking.check()
-        if self._budget is not None:
-            self._budget -= looks
-            if self._budget < 0:
-                raise NotBrief
+        budget, and it is used up. Nobody can end a question meanwhile that has a budget: it is answered on the thread
+        that would hear of it."""
+        if self._budget is None:
+            self.asking.check()
+            return
+        self._budget -= looks
+        if self._budget < 0:
+            raise NotBrief
 
     def incoming(self, tsid: int, edge_type: int | None = None) -> Iterator[edges.Edge]:
         """The edges that reach a memory of ours."""

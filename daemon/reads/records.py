@@ -129,6 +129,11 @@ def records(service: Service, params: Any, caller: Caller, tenants: tuple[str, .
         raise behind_damage(service, "records", error) from error
 
 
+def tells_what_is_sealed(params: Any) -> bool:
+    """Whether a question of the whole store is told more of each tenant than that there was something."""
+    return bool(params.store_wide) and Level(params.level) is not Level.SKELETON
+
+
 def _check_rights(params: Any, caller: Caller, level: Level) -> None:
     if params.store_wide and (params.tenants is not UNSET or params.tenant is not UNSET):
         raise Refused(Reason.INVALID_INPUT, "give either store_wide or tenants", parameter="store_wide")

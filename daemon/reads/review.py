@@ -2,7 +2,8 @@
 
 In the order of `FINDERS`, then by id. A cursor names the last item it gave, the newest memory there was when the
 review began, and how many items there were then; what is written meanwhile is on no page, what was dealt with
-meanwhile no longer is. Dead memories are no one's business here: nothing of theirs is to be done before `recover`.
+meanwhile no longer is. Dead memories are no one's business here, nor are quarantined ones: nothing of theirs is to be
+done before `recover` or `lift`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from projections.rows import FLAG_PURGED, FLAG_TOMBSTONE
 
 PAGE_BYTES = limits.LINE_BYTES - 65_536
 _CONTRADICTS = int(EdgeType.CONTRADICTS)
-_SUPERSEDED, _FORGOTTEN = 0x01, 0x08  # of a header row's marks
+_SUPERSEDED, _FORGOTTEN, _QUARANTINED = 0x01, 0x08, 0x10  # of a header row's marks
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -71,7 +72,8 @@ class Scan:
 
     @cached_property
     def alive(self) -> Mask:
-        found: Mask = self._flags & FLAG_TOMBSTONE == 0
+        """Neither dead nor quarantined."""
+        found: Mask = (self._flags & FLAG_TOMBSTONE == 0) & (self._marks & _QUARANTINED == 0)
         return found
 
     @cached_property

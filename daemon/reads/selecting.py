@@ -236,7 +236,7 @@ def segments(reading: Reading) -> Iterator[Segment]:
 def removed_segments(reading: Reading) -> Iterator[Segment]:
     """The rows of our tenants that a vacuum took away. Raises DamagedRow."""
     for partition in _partitions(reading):
-        taken = [row.header for _, row in removed.of_partition(reading.state, partition)]
+        taken = [header for _, header in removed.of_partition(reading.state, partition)]
         if taken:
             rows = np.frombuffer(b"".join(taken), HEADER)
             yield Segment(rows, np.full(len(rows), ANY, np.uint64), np.zeros(len(rows), np.bool_))

@@ -8,7 +8,9 @@ from daemon.wire.results import Actor, Address, Result, WriteResult
 
 
 class PurgeOutcome(Result, kw_only=True):
-    """What a purge did to one memory, and what it could not reach. Of an unknown id `found` is false."""
+    """What a purge did to one memory, and what it could not reach. Of an unknown id `found` is false. Of a memory that
+    was purged before it says what that purge did, and `receipt` is the one of that. `damaged`: nothing was done to it,
+    since not all of it can be read. The lists are bounded, what is counted is complete."""
 
     memory: str
     tenant: str
@@ -34,10 +36,16 @@ class PurgeOutcome(Result, kw_only=True):
     fingerprint_retained: bool
     unreachable_copies: list[str]
     disclosure: str
+    quoting_purged_count: int = 0
+    derived_surviving_count: int = 0
+    sources_surviving_count: int = 0
+    versions_surviving_count: int = 0
+    receipt: Address | None = None
+    damaged: bool = False
 
 
 class PurgeTotals(Result, kw_only=True):
-    """Sums over `results`. `memories` are those that were purged by this call."""
+    """Sums over what this call purged, which are `memories`."""
 
     memories: int
     found: int
@@ -48,7 +56,8 @@ class PurgeTotals(Result, kw_only=True):
 
 
 class PurgeResult(WriteResult, kw_only=True):
-    """`count` memories go by this call; `receipt` is null when nothing was purged. Of a dry run, or the first call by a
+    """`count` memories go by this call, and `sessions` of which nothing is left; `receipt` is null when nothing was
+    purged. Of a dry run, or the first call by a
     selection, `results` tell what would happen, and the `token` of a selection does it. `results_cut`: there are more
     results than an answer holds; the receipt has them all."""
 
@@ -57,6 +66,7 @@ class PurgeResult(WriteResult, kw_only=True):
     receipt: Address | None
     count: int
     dry_run: bool
+    sessions: list[str]
     results_cut: bool = False
     token: str | UnsetType = UNSET
     state: str | UnsetType = UNSET
@@ -92,11 +102,14 @@ class PurgesResult(Result, kw_only=True):
 
 
 class HoldResult(WriteResult, kw_only=True):
-    """`changed`: those on which the mark was put, or from which it was taken."""
+    """`changed`: those on which the mark was put, or from which it was taken. `noted`: held already, and now with this
+    note. `not_found`: ids that no memory has, or one that is purged."""
 
     held: bool
     count: int
     changed: list[str]
+    noted: list[str]
+    not_found: list[str]
 
 
 class HeldRow(Result, kw_only=True):
@@ -112,7 +125,8 @@ class HoldsResult(Result, kw_only=True):
 
 
 class CompactionResult(Result, kw_only=True):
-    """Of a partition below the threshold, or of a dry run, only the census: nothing was moved."""
+    """Of a partition that was not compacted, only the census, and the `reason`: nothing was moved, or what could not be
+    read ended it."""
 
     partition: str
     tier: str
@@ -125,6 +139,7 @@ class CompactionResult(Result, kw_only=True):
     ciphertexts_removed: int
     duration_ms: int
     compacted: bool
+    reason: str | None
 
 
 class VacuumResult(WriteResult, kw_only=True):
@@ -160,12 +175,14 @@ class PlainRemnant(Result, kw_only=True):
 
 
 class ReadableRemnant(Result, kw_only=True):
-    """A ciphertext that a key still opens, with a text that matches. `memory` is null when no memory owns it."""
+    """A ciphertext that a key still opens, with a text that matches. `memory` is null when no memory owns it. `type` is
+    that of the record, null when that can't be read."""
 
     seq: int
     part: str
     memory: str | None
     status: str | None
+    type: str | None
 
 
 class ResidueResult(Result, kw_only=True):

@@ -9,13 +9,15 @@ from daemon.wire.results import Actor, Producer, Result
 
 class SourceTold(Result, kw_only=True):
     """What a memory was made from, or is supported by. `state`: live, forgotten, pruned, purged, unavailable or
-    not_found; `text` has at most 200 characters, and `cut` says that there are more."""
+    not_found; `text` has at most 200 characters, and `cut` says that there are more. `quarantined`: a cohort holds it
+    back, so what it says is in doubt."""
 
     ref: str
     state: str
     text: str | None
     cut: bool = False
     purged_at: str | None = None
+    quarantined: bool = False
 
 
 class ProvenanceRow(Result, kw_only=True):

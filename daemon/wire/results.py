@@ -218,6 +218,8 @@ class ListResult(Result, kw_only=True):
 
 
 class ForgetResult(WriteResult, kw_only=True):
+    """`state` is `purged`, and `tombstoned_at` null, when there is nothing left to be forgotten."""
+
     found: bool
     tombstoned_at: str | None
     flagged: list[str]
@@ -367,16 +369,6 @@ class FindingOut(Result, kw_only=True):
     seq: int | None
     what: str
     action: str
-
-
-class AuditResult(Result, kw_only=True):
-    """`against`: per head given, in its order: same, rewritten at N, journal behind by N, other store."""
-
-    records: int
-    head: HeadResult
-    digests: dict[str, str]
-    findings: list[FindingOut]
-    against: list[str] | UnsetType = UNSET
 
 
 class HelloResult(Result, kw_only=True):

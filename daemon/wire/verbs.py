@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from daemon.wire import audit_results as a
 from daemon.wire import cohort_results as c
 from daemon.wire import erasure_params as n
 from daemon.wire import erasure_results as o
@@ -73,7 +74,7 @@ _ROWS = (
     Verb("vacuum", n.VacuumParams, o.VacuumResult, True, _OPERATOR, True),
     Verb("residue", n.ResidueParams, o.ResidueResult, False, _OPERATOR),
     Verb("lifecycle", p.LifecycleParams, r.LifecycleResult, True, _OPERATOR),
-    Verb("audit", q.AuditParams, r.AuditResult, False, frozenset({CallerRole.OPERATOR, CallerRole.AUDITOR})),
+    Verb("audit", q.AuditParams, a.AuditResult, False, frozenset({CallerRole.OPERATOR, CallerRole.AUDITOR})),
     Verb("history", q.HistoryParams, x.HistoryResult, False, _ALL),
     Verb("records", q.RecordsParams, x.RecordsResult, False, _ALL),
     Verb("subscribe", q.SubscribeParams, x.SubscribeResult, False, _AGENT),

@@ -91,7 +91,11 @@ class Recovered(Event, frozen=True, tag=18):
 
 
 class PurgeTarget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """One memory of a purge, with the counts that its receipt shows."""
+    """One memory of a purge, with the counts that its receipt shows.
+
+    The lists of what went along or survives are bounded, the counts of them at the end are complete.
+    `is_fingerprinted`: its text is kept from coming again.
+    """
 
     kind: int
     id: int
@@ -108,15 +112,24 @@ class PurgeTarget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     derived_surviving: tuple[Ref, ...] = ()
     sources_surviving: tuple[Ref, ...] = ()
     versions_surviving: tuple[Ref, ...] = ()
+    quoting_purged_count: int = 0
+    derived_surviving_count: int = 0
+    sources_surviving_count: int = 0
+    versions_surviving_count: int = 0
+    is_fingerprinted: bool = False
 
 
 class Purged(Event, frozen=True, tag=19):
     """PURGE: the memories and every sealed part whose key is destroyed by it.
 
     `parts` names what is destroyed (owner, part, slot, length, digest), wherever it lies. `sessions` are
-    those whose key went too. `fingerprint_key` and `fingerprints` block a re-ingestion.
-    `file_system` is what the disclosure names; `directive` the (store, epoch, seq) of a PURGE that was
-    applied again after a restore.
+    those whose key went too. `fingerprints` block a re-ingestion; `fingerprint_key` is what their key is made from
+    (`journal/fingerprints.py`), and neither tells anything without the vault.
+    `file_system` is what the disclosure names, `tenant_name` what the line in the purges file does. `directive` is the
+    (store, epoch, seq) of a PURGE that was applied again after a restore; then `first_at` and `first_actor` (uid, role,
+    via) say when and by whom it was done first. Of a memory with more parts than a record names, the rest stand in
+    records without targets that follow in the same command; so do those of a session that is purged without a memory.
+    A record without targets may also only keep texts out.
     """
 
     targets: tuple[PurgeTarget, ...]
@@ -130,6 +143,9 @@ class Purged(Event, frozen=True, tag=19):
     fingerprints: tuple[bytes, ...] = ()
     file_system: str | None = None
     directive: tuple[bytes, int, int] | None = None
+    tenant_name: str = ""
+    first_at: int = 0
+    first_actor: tuple[int, int, int] | None = None
 
 
 class Verified(Event, frozen=True, tag=20):

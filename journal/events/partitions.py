@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from journal.events.root import Event
+from journal.events.root import Event, Ref
 
 
 class PartitionOpened(Event, frozen=True, tag=32):
@@ -30,22 +30,24 @@ class PartitionChanged(Event, frozen=True, tag=33):
 class Vacuumed(Event, frozen=True, tag=34):
     """Live rows were relocated densely, in row order; dead rows left; ciphertexts of shredded keys went.
 
-    `removed` are the sealed keys (owner seq, part) that were deleted. A large partition takes several of these: one
-    looks at the rows from `first` up to `until`, and those of them that live lie from `to` on then. Counts and bytes
-    are those of these rows; `last` ends the compaction. `own_bytes` are those of the removed ciphertexts that were
-    counted with this partition. `threshold`: the ratio that it was held against.
+    A large partition takes several of these: one looks at the rows from `first` up to `until`, and those of them that
+    live lie from `to` on then. Counts are those of these rows; `last` ends the compaction. `removed` are the sealed
+    keys (owner seq, part) that were deleted, `removed_bytes` what lay there. `late` are memories whose rows had gone
+    before they were purged, and whose ciphertexts are collected with this. `counted`: of which partition (number,
+    bytes) what was removed was counted; a name is counted with none. `threshold`: the ratio that it was held against.
     """
 
     partition: int
     before_count: int
     after_count: int
     tombstones_removed: int
-    bytes_reclaimed: int
+    removed_bytes: int
     forced: bool
     removed: tuple[tuple[int, int], ...] = ()
     first: int = 0
     until: int = 0
     to: int = 0
     last: bool = True
-    own_bytes: int = 0
+    late: tuple[Ref, ...] = ()
+    counted: tuple[tuple[int, int], ...] = ()
     threshold: float | None = None

@@ -50,7 +50,9 @@ class CohortMade(Event, frozen=True, tag=50):
     rederive opens again stand in TurnsReopened, old notes that a new pass replaces in Superseded and Marked, all with
     this cohort. `producers`, `origins`, `kinds`, `since`, `until`, `statuses` and `session` are what of the selection
     may be told, and `sealed` says that content was asked for too: the first record has them. `downstream`: the last
-    `downstream` memories of the cohort were added because they derive from the others.
+    `downstream` memories of the cohort were added because they derive from the others. `token` is a keyed BLAKE2b-128
+    of what of the token is ids and numbers, and `held_by_others` how many of all its memories another cohort held the
+    same way: the first record has them too.
     """
 
     id: int
@@ -68,6 +70,8 @@ class CohortMade(Event, frozen=True, tag=50):
     statuses: tuple[int, ...] = ()
     session: int = 0
     sealed: bool = False
+    token: bytes = b""
+    held_by_others: int = 0
 
 
 class CohortLifted(Event, frozen=True, tag=51):

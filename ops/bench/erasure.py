@@ -1,11 +1,13 @@
-"""Measure what a purge costs: one memory, and a session of 1,000 turns, over a prefilled store.
+"""Measure what a purge costs: one memory, a session of 1,000 turns, and what is tied to many others, over a prefilled
+store.
 
     python ops/bench/erasure.py                    over 100,000 full memories
     python ops/bench/erasure.py --prefill 10000    a short run
 
 Rows E1 and E2 of the contract. A purge of one memory goes through the socket, one at a time; half of them are turns,
 half notes, with all fields. The session is purged by a selection: the time is that of the call with the token, beside
-it that of the dry run before it.
+it that of the dry run before it. What has a text that 2,200 memories share, and all versions of a line of 400, are
+purged by ids.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ BATCH = 500
 PURGES = 1000
 SESSION_TURNS = 1000
 ROUNDS = 5
+SHARING, SHARERS_PURGED = 2200, 200
+VERSIONS = 400
 POLL_S = 0.01
 E1_MS, E2_S = 8.0, 1.0
 
@@ -50,7 +54,7 @@ class Erasing:
         try:
             self._fill(asker)
             note(f"{len(self._known)} memories are there")
-            return [self._single(asker), *self._sessions(asker)]
+            return [self._single(asker), *self._sessions(asker), self._shared(asker), self._versions(asker)]
         finally:
             asker.close()
             self.daemon.stop()
@@ -103,6 +107,33 @@ class Erasing:
             Row("E2", "purge of a session of 1,000 turns", "s", done, f"≤ {E2_S:g}", worst <= E2_S),
             Row("E2", "the dry run before it", "s", told),
         ]
+
+    def _shared(self, asker: Asker) -> Row:
+        said = {"kind": "raw", "origin": "stated", "text": "ok, as everybody says"}
+        self._ask(asker, "remember", said)
+        refs: list[str] = []
+        while len(refs) < SHARING:
+            items = [said] * min(BATCH, SHARING - len(refs))
+            refs += [result["id"] for result in self._ask(asker, "remember_many", {"items": items})["results"]]
+        took_s = self._timed(asker, {"ids": refs[:SHARERS_PURGED]}, SHARERS_PURGED)
+        return Row("E2", f"{SHARERS_PURGED} memories with a text that {SHARING:,} share", "s", [took_s])
+
+    def _versions(self, asker: Asker) -> Row:
+        source = self._ask(asker, "remember", {"kind": "raw", "origin": "stated", "text": "a source"})["id"]
+        made = {"kind": "note", "origin": "inferred", "text": "v", "derived_from": [source]}
+        first = newest = self._ask(asker, "remember", made)["id"]
+        for number in range(1, VERSIONS):
+            newest = self._ask(asker, "revise", {"id": newest, "text": f"v {number}", "origin": "inferred"})["id"]
+        took_s = self._timed(asker, {"ids": [first], "cascade": "versions"}, VERSIONS)
+        return Row("E2", f"a line of {VERSIONS} versions", "s", [took_s])
+
+    def _timed(self, asker: Asker, params: dict[str, Any], wanted: int) -> float:
+        began_s = time.perf_counter()
+        purged = self._ask(asker, "purge", params)
+        took_s = time.perf_counter() - began_s
+        if purged["count"] != wanted:
+            raise AssertionError(f"{purged['count']} of {wanted} purged")
+        return took_s
 
 
 def main() -> int:

@@ -28,7 +28,7 @@ from journal.purges import read_purges
 from journal.vault import SlotUnreadable
 from journal.verify import verify_in_child
 from ops.drills.crash.recording import strace_problem
-from tests.journal.backing import backed_up, purge, restored
+from tests.journal.backing import backed_up, purge, restored_as_listed
 from tests.journal.test_store import opened, read, remember
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,9 +46,9 @@ RESTORE = """
 import sys
 from pathlib import Path
 from journal.purges import read_purges
-from tests.journal.backing import restored
+from tests.journal.backing import restored_as_listed
 print("begins", flush=True)
-restored(Path(sys.argv[1]), Path(sys.argv[2]), read_purges(Path(sys.argv[3])).directives)
+restored_as_listed(Path(sys.argv[1]), Path(sys.argv[2]), read_purges(Path(sys.argv[3])).directives)
 """
 
 
@@ -138,7 +138,7 @@ def run(scene: Scene, what: str, calls: str, number: int) -> bool | None:
 def judge_backup(scene: Scene, row: Row) -> None:
     """The earlier backup or the new one; and a next one is made, of nothing but what its manifest names."""
     work, root = scene.directory / "work", scene.directory / "restored"
-    restored(root, work, read_purges(scene.purges).directives)
+    restored_as_listed(root, work, read_purges(scene.purges).directives)
     look(root, scene, row)
     store = opened(scene.directory / "copy")
     try:
@@ -160,7 +160,7 @@ def judge_restore(scene: Scene, row: Row) -> None:
         except NoctuaryFault:
             pass
     try:
-        restored(root, scene.directory / "first", read_purges(scene.purges).directives)
+        restored_as_listed(root, scene.directory / "first", read_purges(scene.purges).directives)
         row.not_again += whole
     except CannotCreate:
         row.not_again += not whole

@@ -1,13 +1,18 @@
 """Drill: a daemon that is killed, or whose call fails, at the Nth system call of a purge.
 
-    python ops/drills/erasure_kills.py [--faults kill|all] [--only CALL] [--step N] [--verbose]
+    python ops/drills/erasure_kills.py [--many N] [--faults kill|all] [--only CALL] [--step N]
+                                         [--most N] [--verbose]
 
-First a purge without faults notes which calls that write happen on which file of the store, and how often. Then each
-of them strikes once, in a copy of the same store. A daemon without faults opens what was left, and one of two must be
+With `--many` a selection of so many memories is purged, which is a PURGE record for each thousand; without, five by
+their ids. First a purge without faults notes which calls that write happen on which file of the store, and how often.
+Then each of them strikes once, in a copy of the same store (`--most`: of a call that happens more often on a file so
+many, spread evenly, with the first and the last). A daemon without faults opens what was left, and one of two must be
 so: *never*: nothing was purged, and nobody was told that it was; or *complete*: every memory reads as purged, no key
-opens anything with their words in it (also in free pages), the purges file has the line, the co-tenant of a purged text
-answers in full. Then the purge is asked again under its key, and must be complete. All columns but `runs`, `never` and
-`complete` are to be 0; `missed` runs say nothing. Needs strace.
+opens anything with their words in it (also in free pages), the purges file has a line for each record, the receipt
+names each of them once and its sums are those of its results, the co-tenant of a purged text answers in full. Then the
+purge is asked again under its key, as a client does that never heard, and must be complete, under the receipt that
+`purges` told before. All columns but `runs`, `never` and `complete` are to be 0; `missed` runs say nothing. Needs
+strace.
 """
 
 from __future__ import annotations
@@ -33,16 +38,22 @@ from tests.system.process import DaemonProcess
 SECRET, SHARED, KEPT = "zqsecret7", "zqshared7", "zqkept7"
 END_WITHIN_S = 30.0
 KEY = "the purge"
+BY = {"producer": {"agent": "drill"}}
+"""Who writes what is purged as a selection: a stamp is public, and stays."""
+A_RECORD = 1000
+"""So many memories stand in one PURGE record; also so many are written at once, and told on one page."""
 
 
 @dataclass
 class Template:
-    """A store, and what is purged in copies of it: `gone`; the text of `shared` has a co-tenant, `tenant`."""
+    """A store, and what is purged in copies of it: `gone`; the text of one of them has a co-tenant, `tenant`."""
 
     state: Path
     gone: list[str]
     tenant: str
     kept: str
+    selected: bool
+    """Whether they are purged as a selection: more can't be named."""
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
@@ -76,30 +87,52 @@ class Row:
 COLUMNS = tuple(asdict(Row()))
 
 
-def make_template(directory: Path) -> Template:
-    """A store with things to be purged; the calls of a purge in it."""
+def make_template(directory: Path, many: int = 0) -> Template:
+    """A store with things to be purged: `many`, or a few in all their forms."""
     daemon = DaemonProcess(directory)
     daemon.start()
     try:
-        gone = [_write(daemon, f"{SECRET} {number}", tags=[SECRET], topic=SECRET) for number in range(3)]
-        gone.append(_write(daemon, f"{SECRET} large " + "x" * 9000, idempotency_key="large"))
-        gone.append(_write(daemon, SHARED))
+        by = BY if many else {}
+        gone = _write_many(daemon, many - 5, by) if many else []
+        gone += [_write(daemon, f"{SECRET} {number}", tags=[SECRET], topic=SECRET, **by) for number in range(3)]
+        gone.append(_write(daemon, f"{SECRET} large " + "x" * 9000, idempotency_key="large", **by))
+        gone.append(_write(daemon, SHARED, **by))
         tenant, kept = _write(daemon, SHARED), _write(daemon, KEPT)
-        daemon.call("verify", id=gone[0], note=SECRET)
+        daemon.call("verify", id=gone[-2], note=SECRET)
         assert daemon.stop() == 0, daemon.logged()
     finally:
         daemon.close()
-    return Template(daemon.state, gone, tenant, kept)
+    return Template(daemon.state, gone, tenant, kept, bool(many))
+
+
+def _write_many(daemon: DaemonProcess, many: int, by: dict[str, Any]) -> list[str]:
+    written: list[str] = []
+    for first in range(0, many, A_RECORD):
+        items = [
+            {"kind": "raw", "subtype": "capture", "origin": "stated", "text": f"{SECRET} of many {number}", **by}
+            for number in range(first, min(first + A_RECORD, many))
+        ]
+        written += [str(each["id"]) for each in daemon.call("remember_many", items=items)["results"]]
+    return written
 
 
 def _write(daemon: DaemonProcess, text: str, **more: Any) -> str:
     return str(daemon.call("remember", kind="raw", subtype="capture", origin="stated", text=text, **more)["id"])
 
 
-def purge(daemon: DaemonProcess, template: Template) -> dict[str, Any] | None:
+def what_is_meant(daemon: DaemonProcess, template: Template) -> dict[str, Any]:
+    """The parameters of the purge. A selection is looked at first."""
+    if not template.selected:
+        return {"ids": template.gone}
+    looked = daemon.call("purge", sel=BY)
+    assert looked["count"] == len(template.gone)
+    return {"sel": BY, "token": looked["token"]}
+
+
+def purge(daemon: DaemonProcess, meant: dict[str, Any]) -> dict[str, Any] | None:
     """The answer; None when there was none, or it says that the outcome isn't known. Raises NoctuaryError."""
     try:
-        return daemon.call("purge", ids=template.gone, idempotency_key=KEY)
+        return daemon.call("purge", **meant, idempotency_key=KEY)
     except (noctuary.Unreachable, noctuary.UnknownOutcome):
         return None
 
@@ -110,8 +143,9 @@ def record_calls(template: Template, directory: Path) -> Counter[tuple[str, str]
     try:
         shutil.copytree(template.state, daemon.state)
         daemon.start()
+        meant = what_is_meant(daemon, template)
         daemon.attach(daemon.other_threads(), tracing.recording(tracing.WRITING))
-        assert purge(daemon, template) is not None, daemon.logged()
+        assert purge(daemon, meant) is not None, daemon.logged()
         daemon.detach()
         return tracing.recorded(daemon.noted(), daemon.state)
     finally:
@@ -125,9 +159,10 @@ def run(template: Template, injection: Injection, directory: Path, verbose: bool
     try:
         shutil.copytree(template.state, daemon.state)
         daemon.start()
+        meant = what_is_meant(daemon, template)
         daemon.attach(daemon.other_threads(), injection.options(daemon.state))
         try:
-            promised = purge(daemon, template)
+            promised = purge(daemon, meant)
         except noctuary.NoctuaryError as refused:  # said to be not done
             promised = None
             row.broken += refused.reason not in ("read_only", "unavailable", "overloaded")
@@ -137,7 +172,7 @@ def run(template: Template, injection: Injection, directory: Path, verbose: bool
             daemon.wait()
         daemon.detach()
         row.missed += not injection.hits(daemon.noted())
-        _judge(daemon, template, promised, row)
+        judge(daemon, template, meant, promised, row)
         row.leaks += any(word in daemon.logged() for word in (SECRET, SHARED, KEPT))
     except Exception as error:
         # Whatever it is: what is in the store could not be seen.
@@ -151,28 +186,69 @@ def run(template: Template, injection: Injection, directory: Path, verbose: bool
     return row
 
 
-def _judge(daemon: TracedDaemon, template: Template, promised: dict[str, Any] | None, row: Row) -> None:
+def judge(
+    daemon: DaemonProcess, template: Template, meant: dict[str, Any], promised: dict[str, Any] | None, row: Row
+) -> None:
+    """What a daemon without faults finds. `promised` is the answer that was given, if any."""
     daemon.start()
-    statuses = {status for _, status, _ in _memories(daemon, template.gone)}
-    receipts = daemon.call("purges")["total"]
+    statuses = _statuses(daemon, template)
+    receipts = daemon.call("purges")["purges"]
     lines = len(read_purges(daemon.state / "purges").directives)
-    if statuses == {"active"} and not receipts and not lines:
+    all_lines = -(-len(template.gone) // A_RECORD)
+    if set(statuses) == {"active"} and not receipts and not lines:
         row.never += 1
         row.broken += promised is not None
-        row.lost += sum(text is None for _, _, text in _memories(daemon, template.gone))
-    elif statuses == {"purged"} and receipts == lines == 1:
+        row.lost += sum(text is None for _, _, text in _memories(daemon, template.gone[-20:]))
+    elif set(statuses) == {"purged"} and len(receipts) == 1 and lines == all_lines:
         row.complete += 1
+        row.broken += not _receipt_is_true(daemon, template, receipts[0]["receipt"])
         row.readable += _readable(daemon, template)
     else:
         row.half += 1
+    row.lost += len(template.gone) - sum(statuses.values())
     row.lost += _others(daemon, template)
     row.unopened += bool(daemon.call("audit", rebuild=True)["findings"] or daemon.call("status")["findings"])
-    again = daemon.call("purge", ids=template.gone, idempotency_key=KEY)
+    again = daemon.call("purge", **meant, idempotency_key=KEY)
     row.not_again += again["receipt"] is None or daemon.call("purges")["total"] != 1
-    row.not_again += promised is not None and again["receipt"] != promised["receipt"]
+    row.not_again += any(told["receipt"] != again["receipt"] for told in (*receipts, promised) if told is not None)
+    row.broken += not _receipt_is_true(daemon, template, again["receipt"])
     row.readable += _readable(daemon, template)
     row.lost += _others(daemon, template)
     row.unopened += daemon.stop() != 0
+
+
+def _statuses(daemon: DaemonProcess, template: Template) -> Counter[str]:
+    """How many of the memories that are meant have each status."""
+    if not template.selected:
+        return Counter(status for _, status, _ in _memories(daemon, template.gone))
+    sel = {**BY, "status": ["active", "purged"]}
+    return Counter(memory["status"] for memory in _pages(daemon, "list", "memories", sel=sel))
+
+
+def _receipt_is_true(daemon: DaemonProcess, template: Template, address: dict[str, Any]) -> bool:
+    """It names each memory that is gone once, and its sums are those of its results."""
+    (receipt,) = daemon.call("purges", receipt=address)["purges"]
+    results = [
+        each for page in _pages(daemon, "purges", "purges", receipt=address) for each in page["results"]
+    ]  # fmt: skip
+    sums = [sum(each[name] for each in results) for name in ("keys_shredded", "payload_bytes", "text_bytes")]
+    totals = receipt["totals"]
+    return (
+        sorted(each["memory"] for each in results) == sorted(template.gone)
+        and receipt["count"] == totals["memories"] == len(template.gone)
+        and sums == [totals["keys_shredded"], totals["payload_bytes"], totals["text_bytes"]]
+    )
+
+
+def _pages(daemon: DaemonProcess, verb: str, name: str, **params: Any) -> Iterator[Any]:
+    """What stands in the list `name` of all pages of an answer."""
+    cursor: dict[str, Any] = {}
+    while True:
+        page = daemon.call(verb, **params, **cursor, limit=A_RECORD)
+        yield from page[name]
+        if page["next_cursor"] is None:
+            return
+        cursor = {"cursor": page["next_cursor"]}
 
 
 def _memories(daemon: DaemonProcess, refs: list[str]) -> list[tuple[str, str, str | None]]:
@@ -193,26 +269,43 @@ def _others(daemon: DaemonProcess, template: Template) -> int:
     return 2 - sum(status == "active" and text in (SHARED, KEPT) for _, status, text in found)
 
 
-def injections(calls: Counter[tuple[str, str]], faults: str, only: str | None, step: int) -> Iterator[Injection]:
-    for (file, call), many in sorted(calls.items()):
-        if only not in (None, call):
-            continue
-        for fault in (Fault.KILL,) if faults == "kill" else (Fault.KILL, Fault.EIO, Fault.ENOSPC):
-            for number in range(1, many + 1, step):
-                yield Injection(call, file, number, fault)
+@dataclass(frozen=True)
+class Asked:
+    """What is to strike: `faults` kill or all; `only` that call; every `step`th of them, at most `most` of each."""
+
+    faults: str = "kill"
+    only: str | None = None
+    step: int = 1
+    most: int = sys.maxsize
+
+    def injections(self, calls: Counter[tuple[str, str]]) -> Iterator[Injection]:
+        for (file, call), happens in sorted(calls.items()):
+            if self.only not in (None, call):
+                continue
+            for fault in (Fault.KILL,) if self.faults == "kill" else (Fault.KILL, Fault.EIO, Fault.ENOSPC):
+                for number in self._numbers(happens):
+                    yield Injection(call, file, number, fault)
+
+    def _numbers(self, happens: int) -> list[int]:
+        """Which of the calls, from 1."""
+        numbers = range(1, happens + 1, self.step)
+        if len(numbers) <= self.most:
+            return list(numbers)
+        apart = (happens - 1) / max(1, self.most - 1)
+        return sorted({1 + round(at * apart) for at in range(self.most)})
 
 
-def drill(faults: str, only: str | None, step: int, verbose: bool) -> tuple[dict[tuple[str, str, str], Row], Row]:
+def drill(asked: Asked, verbose: bool, many: int = 0) -> tuple[dict[tuple[str, str, str], Row], Row]:
     """A row for each file, call and fault, and their sum."""
     rows: dict[tuple[str, str, str], Row] = {}
     total = Row()
     with tempfile.TemporaryDirectory(prefix="noctuary-") as name:
         directory = Path(name)
         (directory / "t").mkdir()
-        template = make_template(directory / "t")
+        template = make_template(directory / "t", many)
         with tempfile.TemporaryDirectory(dir=directory) as place:
             template.calls = record_calls(template, Path(place))
-        for injection in injections(template.calls, faults, only, step):
+        for injection in asked.injections(template.calls):
             with tempfile.TemporaryDirectory(dir=directory) as place:
                 found = run(template, injection, Path(place), verbose)
             row = rows.setdefault((injection.file or ".", injection.call, injection.fault.value), Row())
@@ -228,15 +321,17 @@ def shown(key: tuple[str, str, str], row: Row) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="a purge that is struck at the Nth system call")
+    parser.add_argument("--many", type=int, default=0, help="how many are purged, as a selection, in several records")
     parser.add_argument("--faults", choices=("kill", "all"), default="kill")
     parser.add_argument("--only", help="this system call only")
     parser.add_argument("--step", type=int, default=1, help="every how many calls of a kind")
+    parser.add_argument("--most", type=int, default=sys.maxsize, help="how many calls of a kind at most, spread evenly")
     parser.add_argument("--verbose", action="store_true", help="say what was seen whenever it isn't clean")
     given = parser.parse_args()
     if (why := tracing.why_not()) is not None:
         print(f"erasure_kills: {why}", file=sys.stderr)
         return 1
-    rows, total = drill(given.faults, given.only, given.step, given.verbose)
+    rows, total = drill(Asked(given.faults, given.only, given.step, given.most), given.verbose, given.many)
     print(f"{'file':24}{'call':11}{'fault':7}" + " ".join(f"{name:>9}" for name in COLUMNS))
     for key, row in rows.items():
         print(shown(key, row))

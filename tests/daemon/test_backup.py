@@ -201,7 +201,7 @@ def test_a_purge_since_an_old_backup_reaches_what_is_restored_of_it(tmp_path: Pa
     service.close(True)
     purge(tmp_path / "state", ids[0], ids[2], later)
     outcome = restored(tmp_path / "r", tmp_path / "b", read_purges(tmp_path / "state" / "purges").directives)
-    assert outcome.reapplied[1:] == (2, 0, 1, 0)
+    assert outcome.reapplied[:4] == (2, 0, 1, 0)
     again = served(tmp_path / "r")
     try:
         found = again.read("get", {"ids": ids})

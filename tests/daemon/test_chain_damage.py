@@ -73,6 +73,22 @@ def events_of(told: Chained, ref: str) -> dict[str, int]:
     return {item["event_kind"]: int(item["id"].partition(":")[2]) for item in items}
 
 
+def dropped_rows(told: Chained, database: str) -> None:
+    env = told.projections.env
+    with env.write() as txn:
+        for key, _ in list(txn.cursor(db=env.db(database))):
+            txn.delete(key, db=env.db(database))
+
+
+def moved_rows(told: Chained, database: str) -> None:
+    """Under other keys, which lead to nothing."""
+    env = told.projections.env
+    with env.write() as txn:
+        for key, value in list(txn.cursor(db=env.db(database))):
+            txn.delete(key, db=env.db(database))
+            txn.put(bytes((key[0] ^ 0x40, *key[1:])), value, db=env.db(database))
+
+
 def damaged_event(told: Chained, first: str, second: str) -> None:
     damage_record(told, events_of(told, second)["reaffirm"])
 
@@ -142,6 +158,102 @@ def test_a_section_that_can_not_be_read_is_unavailable_and_the_others_stay(
         assert line["memory"] == second and line["level"] == "warning"
         assert line["error_class"] in ("DamagedRecord", "DamagedRow", "PartUnreadable")
     assert "canary" not in log.getvalue()
+
+
+@pytest.mark.parametrize("lost", [dropped_rows, moved_rows])
+@pytest.mark.parametrize(
+    ("database", "gone"),
+    [
+        (tables.SESSIONS, {"supersession"}),
+        (tables.PROPOSALS, {"proposals", "facts"}),
+        (tables.REVISIONS, {"supersession"}),
+        (tables.PROPOSALS_OF, {"proposals"}),
+    ],
+)
+def test_what_is_named_and_has_no_row_is_damage_and_not_null(
+    told: Chained, lost: Callable[[Chained, str], None], database: str, gone: set[str]
+) -> None:
+    _, second = whole(told)
+    before, counted = told.chain(second), dropped(told)
+    lost(told, database)
+    chain = told.chain(second)
+    assert {name for name, state in chain["sections"].items() if state == "unavailable"} == gone
+    for section in SECTIONS:
+        assert chain[section] == (NOTHING[section] if section in gone else before[section]), section
+    assert dropped(told) == counted and database in told.projections.damaged
+
+
+@pytest.mark.parametrize("lost", [dropped_rows, moved_rows])
+@pytest.mark.parametrize(("database", "gone"), [(tables.PROPOSALS_OF, "proposals"), (tables.FACTS_ADDED, "facts")])
+def test_a_fact_and_its_proposal_are_not_told_one_without_the_other(
+    told: Chained, lost: Callable[[Chained, str], None], database: str, gone: str
+) -> None:
+    ref = told.decision()
+    said = {"subject": "s-canary", "predicate": "p-canary", "value": "v-canary"}
+    proposal = told.write("propose", {"proposal_kind": "fact", "memory": ref, "fact": said})["proposal"]
+    told.write("decide", {"proposal": proposal, "accept": True})
+    before = told.chain(ref)
+    assert len(before["proposals"]["items"]) == len(before["facts"]["items"]) == 1
+    lost(told, database)
+    chain = told.chain(ref)
+    assert {name for name, state in chain["sections"].items() if state == "unavailable"} == {gone}
+    assert [chain[name] for name in SECTIONS] == [NOTHING[n] if n == gone else before[n] for n in SECTIONS]
+    assert told.projections.damaged == {database}
+
+
+def test_a_session_that_a_memory_began_in_is_never_null_for_being_lost(told: Chained) -> None:
+    first, _ = whole(told)
+    dropped_rows(told, tables.SESSIONS)
+    chain = told.chain(first)
+    assert chain["sections"]["origin"] == "unavailable" and chain["origin"] == NOTHING["origin"]
+
+
+@pytest.mark.parametrize("lost", [dropped_rows, moved_rows])
+def test_a_memory_that_bears_a_successor_has_an_edge_to_it(told: Chained, lost: Callable[[Chained, str], None]) -> None:
+    first, _ = whole(told)
+    lost(told, tables.REVISIONS)
+    assert told.chain(first)["sections"]["supersession"] == "unavailable"
+
+
+MARKING: list[tuple[str, dict[str, Any]]] = [
+    ("forget", {}),
+    ("mark", {"mark": "archived"}),
+    ("mark", {"mark": "resolved"}),
+    ("hold", {}),
+    ("cohort", {}),
+    ("purge", {}),
+    ("revise", {}),
+]
+
+
+def marked(told: Chained, verb: str, more: dict[str, Any]) -> str:
+    ref = told.decision()
+    if verb == "revise":
+        told.revised(ref)
+    elif verb == "hold":
+        told.write("hold", {"sel": {"ids": [ref]}})
+    elif verb == "cohort":
+        asked = {"action": "quarantine", "sel": {"ids": [ref]}}
+        told.write("cohort", {**asked, "token": told.write("cohort", asked)["token"]})
+    elif verb == "purge":
+        told.write("purge", {"ids": [ref]})
+    else:
+        told.do(verb, ref, **more)
+    return ref
+
+
+@pytest.mark.parametrize(("verb", "more"), MARKING)
+@pytest.mark.parametrize("lost", [dropped_rows, moved_rows])
+def test_a_mark_without_what_left_it_is_damage(
+    told: Chained, lost: Callable[[Chained, str], None], verb: str, more: dict[str, Any]
+) -> None:
+    ref = marked(told, verb, more)
+    before = told.chain(ref)
+    assert before["sections"]["events"] == "ok" and len(before["events"]["items"]) > 1
+    lost(told, tables.HAPPENINGS)
+    chain = told.chain(ref)
+    assert chain["sections"]["events"] == "unavailable" and chain["events"] == NOTHING["events"]
+    assert told.projections.damaged == {tables.HAPPENINGS}
 
 
 def test_damage_that_a_chain_met_is_a_finding_and_a_projection_is_folded_anew(told: Chained) -> None:

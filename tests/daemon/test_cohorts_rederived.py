@@ -104,6 +104,7 @@ def test_what_can_not_be_made_again_is_named_and_left(held: Cohorted) -> None:
     assert seen["count"] == 6 and set(seen["not_rederivable"]) == {forgotten, purged, archived, revised, by_client}
     done = held.look(OF_V1, "rederive", token=seen["token"])
     assert done["done"] == 1 and set(done["not_rederivable"]) == set(seen["not_rederivable"])
+    assert held.look(OF_V1, "rederive", token=seen["token"]) == {**done, "duplicate": True}
     assert set(settled(held)) == {2, 3, 4, 5}
     (row,) = held.read("cohorts", {})["cohorts"]
     assert (row["action"], row["count"]) == ("rederive", 1)

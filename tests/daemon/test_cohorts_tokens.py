@@ -17,6 +17,7 @@ from daemon.service import Service
 from daemon.waiting import Job
 from daemon.wire.params import Selection
 from daemon.wire.verbs import VERBS
+from journal import events
 from tests.daemon.cohorted import BAD, GOOD, OF_BAD, Cohorted, refused
 from tests.model.opened import OPERATOR
 
@@ -34,7 +35,9 @@ def test_a_token_is_good_for_what_it_was_given_for_only(held: Cohorted) -> None:
         forged = bytes(data[:place]) + bytes([data[place] ^ 1]) + bytes(data[place + 1 :])
         text = base64.urlsafe_b64encode(forged).decode().rstrip("=")
         refused(Reason.INVALID_INPUT, held.look, OF_BAD, token=text)
-    for text in ("x", "é", token + "A", token[:-4], "=" * 8):
+    last = token[:-1] + chr(ord(token[-1]) + 1)  # bits of the last letter that mean nothing
+    assert base64.urlsafe_b64decode(last + "=" * (-len(last) % 4)) == bytes(data)
+    for text in ("x", "é", token + "A", token[:-4], "=" * 8, token + "=", token + "==", last):
         refused(Reason.INVALID_INPUT, held.look, OF_BAD, token=text)
 
 
@@ -81,6 +84,69 @@ def test_a_token_that_was_used_answers_with_its_cohort(held: Cohorted) -> None:
     assert held.store.log.head().seq == seq
     held.lift(first["cohort"])
     assert refused(Reason.CONFLICT, held.look, sel, token=token).data["current"] == "lifted"
+
+
+def test_a_repeated_answer_tells_what_the_first_told(held: Cohorted) -> None:
+    note = held.note(BAD)
+    held.act({"ids": [note]})
+    token = held.look(OF_BAD)["token"]
+    first = held.look(OF_BAD, token=token)
+    assert first["held_by_others"] == 1
+    assert held.look(OF_BAD, token=token) == {**first, "duplicate": True}
+
+
+def test_a_token_that_nobody_used_makes_a_cohort_of_its_own(held: Cohorted) -> None:
+    """Also where another one, of the same record, did the same to the same memories."""
+    note = held.note(BAD)
+    for_all, by_id = held.look(OF_BAD)["token"], held.look({"ids": [note]})["token"]
+    other = held.look({"ids": [note]}, token=by_id)
+    mine = held.look(OF_BAD, token=for_all)
+    assert mine["cohort"] != other["cohort"] and "duplicate" not in mine and mine["held_by_others"] == 1
+    held.lift(other["cohort"])
+    assert held.memory(note)["status"] == "quarantined", "by mine"
+    assert held.look(OF_BAD, token=for_all)["cohort"] == mine["cohort"]
+    held.lift(mine["cohort"])
+    assert held.memory(note)["status"] == "active"
+
+
+def test_two_looks_of_the_same_selection_are_two_tokens(held: Cohorted) -> None:
+    held.note(BAD)
+    one, two = (held.look(OF_BAD)["token"] for _ in range(2))
+    assert held.look(OF_BAD, token=one)["cohort"] != held.look(OF_BAD, token=two)["cohort"]
+
+
+def test_a_token_used_between_looking_and_deciding_answers_with_its_cohort(held: Cohorted, monkeypatch: Any) -> None:
+    held.note(BAD)
+    token = held.look(OF_BAD)["token"]
+    found_by, asked = find, {"sel": OF_BAD, "action": "quarantine", "token": token}
+    made: list[Any] = []
+
+    def and_then(*args: Any) -> Any:
+        found = found_by(*args)
+        if not made:
+            made.append(None)
+            made[0] = held.write("cohort", asked)["cohort"]
+        return found
+
+    monkeypatch.setattr("daemon.looking.find", and_then)
+    again = held.look(OF_BAD, token=token)
+    assert (again["cohort"], again["duplicate"]) == (made[0], True)
+
+
+def test_what_a_cohort_keeps_of_its_token_says_nothing_of_what_the_selection_asks_for(held: Cohorted) -> None:
+    """That can be content, and the record outlasts a purge."""
+    held.note(BAD)
+    hash_key = held.store.vault.hash_key
+    sel = {"text": "note", **OF_BAD}
+    text = held.look(sel)["token"]
+    cohort = held.look(sel, token=text)["cohort"]
+    bound = bound_to("default", "cohort", "quarantine", False, msgspec.convert(sel, Selection))
+    token = unseal(text, hash_key, bound, held.store.epoch)
+    (kept,) = (record.event.token for chunk in held.store.log.chunks() for record in chunk
+               if isinstance(record.event, events.CohortMade))  # fmt: skip
+    assert kept == token.fingerprint(hash_key) != token._replace(look=token.look ^ 1).fingerprint(hash_key)
+    assert kept.hex() not in text and kept not in base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    assert cohort == held.look(sel, token=text)["cohort"]
 
 
 def test_an_idempotency_key_answers_with_the_cohort(held: Cohorted) -> None:

@@ -163,6 +163,24 @@ def test_two_producers_are_compared_in_numbers_only(held: Cohorted) -> None:
     assert nothing["count"] == 0 and nothing["superseded_rate"] is None and nothing["mean_confidence"] is None
 
 
+def test_a_proposal_that_a_purge_ended_was_rejected_by_nobody(held: Cohorted) -> None:
+    gone, stays = held.note(BAD), held.note(BAD)
+    for note in (gone, stays):
+        held.write("propose", {"proposal_kind": "resolution", "memory": note})
+    applied = held.write("propose", {"proposal_kind": "resolution", "memory": held.note(BAD)})["proposal"]
+    held.write("decide", {"proposal": applied, "accept": True})
+    held.write("purge", {"ids": [gone]})
+
+    def rate() -> Any:
+        sel = {**OF_BAD, "status": ["purged", "active"]}
+        return held.look(sel, "compare", **{"with": OF_BAD})["compared"][0]["rejected_rate"]
+
+    assert rate() == 0.0
+    (waiting,) = held.read("proposals", {})["proposals"]
+    held.write("decide", {"proposal": waiting["proposal"], "accept": False})
+    assert rate() == 0.5
+
+
 @pytest.mark.parametrize(
     ("params", "parameter"),
     [

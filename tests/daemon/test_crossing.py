@@ -69,6 +69,41 @@ def test_what_changes_nothing_leaves_nothing_and_is_answered_alike(told: Told) -
     assert told.store.log.head() == head
 
 
+def test_a_refused_write_and_one_that_changes_nothing_leave_one_an_hour(told: Told) -> None:
+    turn = told.raw("a", **OTHER)
+    note = told.note(turn, **OTHER)
+    told.write("revise", {"id": note, "text": "b", "origin": "stated", **OTHER})
+    told.write("hold", {"sel": {"ids": [turn]}, **OTHER})
+    told.now_ms += EVERY_MS
+    before = len(verbs(told))
+    for _ in range(2):
+        with pytest.raises(Refused) as refused:
+            told.write("revise", {"id": note, "text": "c", "origin": "stated", **OTHER})
+        assert refused.value.reason is Reason.CONFLICT
+        assert told.write("lifecycle", OTHER)["state"] == "active"
+        assert not told.write("forget", {"id": "note:0000000000001", **OTHER})["found"]
+        with pytest.raises(Refused) as refused:
+            told.write("purge", {"ids": [turn], **OTHER})
+        assert refused.value.reason is Reason.LEGAL_HOLD
+        batch = {"items": [{**TURN, "session": "session:0000000000001"}], "atomic": False}
+        told.write("remember_many", {**batch, **OTHER})
+    assert verbs(told)[before:] == ["revise", "lifecycle", "forget", "purge", "remember_many"]
+    told.now_ms += EVERY_MS
+    told.write("lifecycle", OTHER)
+    assert verbs(told)[before + 5 :] == ["lifecycle"]
+
+
+def test_a_refused_write_of_ones_own_and_one_where_nothing_began_leave_none(told: Told) -> None:
+    told.raw("mine")
+    head = told.store.log.head()
+    told.write("lifecycle", {})
+    told.write("lifecycle", {"tenant": "never"})
+    assert not told.write("forget", {"id": "note:0000000000001", "tenant": "never"})["found"]
+    with pytest.raises(Refused):
+        told.write("revise", {"id": "note:0000000000001", "text": "b", "origin": "stated", "tenant": "never"})
+    assert told.store.log.head() == head
+
+
 QUESTIONS: dict[str, dict[str, Any]] = {
     "get": {}, "list": {}, "trace": {}, "sessions": {}, "session": {}, "history": {}, "explain": {}, "review": {},
     "session_provenance": {}, "proposals": {}, "cohorts": {}, "records": {}, "partitions": {},
@@ -147,9 +182,19 @@ def test_a_tenant_does_not_begin_by_being_read(told: Told) -> None:
 def test_what_is_of_the_store_leaves_none(told: Told) -> None:
     told.raw("a", **OTHER)
     head = told.store.log.head()
-    told.read("audit", {"rebuild": True, **OTHER})
+    told.read("audit", {"rebuild": True})
     told.read("records", {"store_wide": True})
     assert told.store.log.head() == head
+
+
+def test_an_audit_that_names_a_tenant_is_about_it(told: Told) -> None:
+    told.raw("a", **OTHER)
+    head = told.store.log.head().seq
+    found = told.read("audit", OTHER)["holdings"]
+    assert verbs(told)[-1] == "audit" and told.store.log.head().seq == head + 1
+    assert (found["tenant"], found["things"]["memories"]["count"], found["readable"]["text"]) == ("other", 1, 1)
+    assert found["head"]["seq"] == head + 1 and found["records"] == found["head"]["seq"] - 1, "but for the opening"
+    assert told.read("audit", {"tenant": "never"})["holdings"]["records"] == 0
 
 
 def test_others_leave_none(told: Told) -> None:

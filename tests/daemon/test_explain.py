@@ -195,7 +195,7 @@ def test_who_may_not_read_content_is_told_none_of_it(slept: Slept) -> None:
     answers.append(asked_by(slept, AUDITOR, "session_provenance", session=slept.ref(), include_clients=True))
     assert "zqXcanary" not in json.dumps(answers)
     assert answers[0]["sources"] == [
-        {"ref": turn, "state": "live", "text": None, "cut": False, "purged_at": None}
+        {"ref": turn, "state": "live", "text": None, "cut": False, "purged_at": None, "quarantined": False}
     ]  # fmt: skip
     assert [each["ref"] for each in answers[1]["sources"]] == [turn, "url"]
     assert [row["content_hash_hi"] for row in answers[3]["derived"]] == [0, 0], "16 bits confirm a guess"

@@ -104,7 +104,14 @@ def test_who_may_not_read_content_is_told_the_kinds_by_explain_and_trace_alike(s
     told, walk = asked("explain"), asked("trace")
     assert [each["ref"] for each in told["sources"]] == [turn, "document", "url", "context"]
     assert [each["ref"] for each in told["evidence"]] == ["url"]
-    assert told["source"] == {"ref": "document", "state": "live", "text": None, "cut": False, "purged_at": None}
+    assert told["source"] == {
+        "ref": "document",
+        "state": "live",
+        "text": None,
+        "cut": False,
+        "purged_at": None,
+        "quarantined": False,
+    }
     assert [node["ref"] for node in walk["nodes"]] == [note, turn, "document", "url", "context"]
     assert [edge["to"] for edge in walk["edges"]] == [turn, "document", "url", "context"]
     assert "example.org" not in json.dumps([told, walk])

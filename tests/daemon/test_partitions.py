@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from daemon.call import Call
-from daemon.refusal import Refused
+from daemon.refusal import Reason, Refused
 from daemon.wire import params as p
 from journal import events
 from journal.codes import PartitionState
+from projections import tables
+from projections.state import KEY32
 from tests.daemon.slept import fact
+from tests.daemon.test_vacuum_faults import EndsAfter, flip, vacuum_with
 from tests.daemon.vacuumed import Filled
 from tests.model.opened import OPERATOR
 
@@ -208,6 +211,62 @@ def test_a_compacted_day_is_tombstoned_by_the_next_death(filled: Filled) -> None
     assert filled.states()[DAY] == "compacted", "settling changes nothing about it"
     filled.forget(turns[4])
     assert filled.changes()[-2:] == [(1, TOMBSTONED, COMPACTED), (1, COMPACTED, TOMBSTONED)]
+
+
+def test_one_that_a_vacuum_left_and_that_lives_again_hides_no_death(filled: Filled) -> None:
+    """What is held is dead and stays. When one of these is recovered, the next to die is one more than were left."""
+    turns = filled.turns(20)
+    filled.day_over()
+    filled.forget(*turns[:4])
+    filled.write("hold", {"sel": {"ids": turns[:4], "status": ["forgotten"]}})
+    filled.vacuum(force=True)
+    assert filled.states()[DAY] == "compacted" and filled.listed()[DAY]["dead"] == 4
+    filled.write("recover", {"id": turns[0]})
+    assert filled.states()[DAY] == "compacted"
+    filled.forget(turns[10])
+    assert filled.changes()[-1] == (1, COMPACTED, TOMBSTONED)
+    assert filled.rebuilt_alike()
+
+
+def test_a_vacuum_that_was_abandoned_keeps_no_day_from_being_reflectable(filled: Filled) -> None:
+    """Nor from being sealed again when a turn waits."""
+    turns = filled.turns(6)
+    filled.write("remember_many", {"items": [
+        {"kind": "raw", "origin": "told", "text": f"a capture {number}"} for number in range(500)
+    ]})  # fmt: skip
+    captures = filled.write("remember_many", {"items": [
+        {"kind": "raw", "origin": "told", "text": f"another {number}"} for number in range(600)
+    ]})["results"]  # fmt: skip
+    filled.day_over()
+    filled.forget(*(each["id"] for each in captures[:3]), turns[5])
+    with pytest.raises(Refused):
+        vacuum_with(filled, EndsAfter(1), force=True)
+    assert 0 < filled.partition(1).reached < 1106 and filled.states()[DAY] == "sealed"
+    filled.commit([fact(*turns[:5])])
+    assert filled.states()[DAY] == "reflectable"
+    filled.write("recover", {"id": turns[5]})
+    assert filled.states()[DAY] == "sealed"
+    filled.vacuum(force=True)
+    assert filled.changes()[-1] == (1, SEALED, COMPACTED)
+    filled.check_rows()
+    assert filled.rebuilt_alike()
+
+
+def test_a_damaged_partition_keeps_no_other_tenant_from_being_sealed(filled: Filled) -> None:
+    """Whichever of them comes first; the damage is noted, and told when all others are done."""
+    for tenant in ("one", "two", "three"):
+        filled.write("remember", {"kind": "raw", "origin": "told", "text": "a", "tenant": tenant})
+    (number,) = filled.service.names.partitions[filled.service.names.tenant_numbers["two"]]
+    flip(filled, tables.PARTITIONS, KEY32.pack(number), 5)
+    filled.now_ms += 86_400_000
+    with pytest.raises(Refused) as refused:
+        filled.service.roll_over()
+    assert refused.value.reason is Reason.DAMAGED and tables.PARTITIONS in filled.projections.damaged
+    for tenant in ("one", "three"):
+        assert [row["state"] for row in filled.read("partitions", {"tenant": tenant})["results"]] == ["reflectable"]
+    filled.read("rebuild", {"what": "all"})
+    filled.service.roll_over()
+    assert [row["state"] for row in filled.read("partitions", {"tenant": "two"})["results"]] == ["reflectable"]
 
 
 def test_partitions_without_days_stay_active(filled: Filled) -> None:

@@ -368,3 +368,14 @@ def test_a_memory_takes_so_many_facts_that_it_can_still_be_told(told: Told, monk
     assert (reason, data["limit"]) == (Reason.CONFLICT, 3)
     assert len(told.memory(note)["facts"]) == 3
     assert told.read("proposals", {})["total"] == 1, "it waits on"
+
+
+def test_a_value_that_a_purge_keeps_out_is_not_accepted(told: Told) -> None:
+    turn = told.raw()
+    note = told.note(turn)
+    waiting, other = fact(told, note, "the fence is green"), fact(told, note, "the fence is red")
+    gone = told.note(turn, text="the fence is green")
+    told.write("purge", {"ids": [gone], "block_reingest": True})
+    assert conflict(told, waiting)["current"] == "purged"
+    assert decide(told, other)["decided"] == "applied"
+    assert decide(told, waiting, accept=False)["decided"] == "rejected"

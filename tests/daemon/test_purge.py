@@ -83,22 +83,34 @@ def test_every_field_of_a_result_says_what_was_done(purging: Purging) -> None:
         "text_shared_with": 0, "text_destroyed": True, "has_local_retention": False, "hebbian_edges_removed": 0,
         "temporal_unlinked": False, "entity_links_removed": 1, "hyperedges_removed": 0, "quoting_purged": [],
         "derived_surviving": [belief], "sources_surviving": [source], "versions_surviving": [later],
-        "fingerprint_retained": False,
+        "fingerprint_retained": False, "quoting_purged_count": 0, "derived_surviving_count": 1,
+        "sources_surviving_count": 1, "versions_surviving_count": 1, "receipt": None, "damaged": False,
     }  # fmt: skip
     assert (result["count"], result["totals"]["memories"], result["totals"]["found"]) == (1, 1, 1)
     assert event.reason == 1 and event.file_system
 
 
-def test_a_second_purge_finds_it_purged_and_does_nothing(purging: Purging) -> None:
-    ref = purging.capture("once")
-    first = one(purging.purge(ref))
+def test_a_second_purge_does_nothing_and_tells_what_the_first_one_said(purging: Purging) -> None:
+    ref, twin = purging.capture("once"), purging.capture("once")
+    source = purging.note(None, ref)
+    done = purging.purge(ref, block_reingest=True)
+    first = one(done)
+    assert first["has_local_retention"] and first["fingerprint_retained"] and first["derived_surviving"] == [source]
     head = purging.store.log.head().seq
     purging.now_ms += 1000
-    again = purging.purge(ref)
-    assert purging.store.log.head().seq == head
-    assert (one(again)["found"], one(again)["purged_at"]) == (True, first["purged_at"])
-    assert (again["receipt"], again["count"], one(again)["keys_shredded"]) == (None, 0, 0)
-    assert len(purging.records("Purged")) == 1
+    for more in ({}, {"dry_run": True}, {"cascade": "versions"}):
+        again = purging.purge(ref, **more)
+        assert one(again) == {**first, "receipt": done["receipt"]}
+        assert (again["receipt"], again["count"], again["totals"]["keys_shredded"]) == (None, 0, 0)
+        assert (again["totals"]["memories"], again["totals"]["found"]) == (0, 1)
+    assert purging.store.log.head().seq == head and len(purging.records("Purged")) == 1
+    for more in ({"dry_run": True}, {}, {}):
+        both = purging.purge(twin, source, ref, **more)["results"]
+        assert both[0]["text_destroyed"] and both[2]["receipt"] == done["receipt"]
+        left = both[2]["text_retained_shared"], both[2]["text_destroyed"], both[2]["derived_surviving_count"]
+        assert left == (0, True, 0) and both[2]["derived_surviving"] == [], "another purge has taken that since"
+    (receipt,) = purging.read("purges", {"receipt": both[2]["receipt"]})["purges"]
+    assert receipt["memories"] == [ref] and receipt["results"] == [first], "a receipt says what it said"
 
 
 def test_what_is_not_there_is_told_with_what_no_purge_reaches(purging: Purging) -> None:

@@ -73,6 +73,19 @@ def test_a_forgotten_source_is_a_source_that_is_left(purging: Purging) -> None:
     assert gone(purging.purge(a, cascade="ungrounded")) == [a] and surviving(purging, both) == [both]
 
 
+def test_a_purge_flags_nothing_that_survives_and_leaves_the_flags_that_are_there(purging: Purging) -> None:
+    """Flags ask for a look that `recover` can make needless (DESIGN §4.6); what lost its last source is ungrounded."""
+    a, b = purging.capture("a"), purging.capture("b")
+    both, only_a = purging.note(None, a, b), purging.note(None, a)
+    purging.do("forget", b)
+    flagged = [item["id"] for item in purging.read("review", {"what": ["flags"]})["items"]]
+    purging.purge(a)
+    assert [item["id"] for item in purging.read("review", {"what": ["flags"]})["items"]] == flagged == [both]
+    assert {item["id"] for item in purging.read("review", {"what": ["ungrounded"]})["items"]} == {both, only_a}
+    purging.purge(b)
+    assert [item["id"] for item in purging.read("review", {"what": ["flags"]})["items"]] == flagged
+
+
 def test_versions_takes_the_revisions_before_and_after(purging: Purging) -> None:
     first = purging.note(None)
     second = purging.do("revise", first, text="two", origin="inferred")["id"]
@@ -103,7 +116,7 @@ def test_what_was_purged_before_is_passed_through(purging: Purging) -> None:
     other = purging.belief(purging.note(None, b := purging.capture("b")))
     purging.purge(b)
     result = purging.purge(b, cascade="derived")
-    assert result["results"][0]["keys_shredded"] == 0 and other in gone(result) and result["count"] == 2
+    assert result["results"][0]["receipt"] and other in gone(result) and result["count"] == 2
 
 
 def test_copies_of_what_a_cascade_takes_go_too(purging: Purging) -> None:

@@ -102,3 +102,20 @@ def test_the_file_system_is_the_kernels_word(tmp_path: Path) -> None:
     wanted = {line.split()[1]: line.split()[2] for line in Path("/proc/mounts").read_text().splitlines()}
     assert erasure_words.file_system(Path("/dev/shm")).partition(" ")[0] == wanted["/dev/shm"]
     assert erasure_words.file_system(tmp_path / "nowhere") == "unknown"
+
+
+def test_the_page_says_what_went_along_what_is_left_and_how_far_it_went(purging: Purging) -> None:
+    turn = purging.turn("said")
+    params = {"kind": "note", "origin": "inferred", "text": "n", "derived_from": [turn]}
+    note = str(purging.write("remember", params)["id"])
+    receipt = purging.purge(turn, block_reingest=True)["receipt"]
+    (whole,) = purging.read("purges", {"receipt": receipt})["purges"]
+    told = page(whole)
+    assert f"<td>Made from it, still there</td><td>{note}</td>" in told
+    assert "<th>Tenant</th><td>default</td>" in told and "only what was named, and copies of it" in told
+    assert "disks of replicas (<code>replica_disks</code>)" in told and "May not come again" in told
+    assert "Done again" not in told and "Done again" in page({**whole, "applied_again": True})
+    many = {**whole["results"][0], "derived_surviving": [note] * 30, "derived_surviving_count": 1500}
+    assert "and 1480 more" in page({**whole, "results": [many]})
+    hostile = {**whole["results"][0], "derived_surviving": ["<script>"]}
+    assert "<script>" not in page({**whole, "results": [hostile]})

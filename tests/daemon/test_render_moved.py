@@ -43,6 +43,11 @@ SOURCE = {"store": "ab", "epoch": 1, "seq": 9, "chain": "00"}
             ["2 records at level content in /x"],
         ),
         (
+            "export",
+            {"records": 1, "tenant": "ada", "level": "sealed", "file": "/x", "head": SOURCE},
+            ["1 record of tenant ada at level sealed in /x"],
+        ),
+        (
             "import_frames",
             {"state": "/s", "store": "cd", "records": 1, "source": SOURCE},
             ["made  store cd of 1 record", "in    /s", "from  store ab, epoch 1, record 9"],

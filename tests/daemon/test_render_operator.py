@@ -106,6 +106,21 @@ def test_an_audit_tells_digests_and_heads() -> None:
     assert lines[-3:] == ["a note", "against 1: same", "against 2: journal behind by 3"]
 
 
+def test_an_audit_tells_what_a_tenant_has_and_what_is_left_readable() -> None:
+    held: dict[str, Any] = {
+        "tenant": "ada", "head": {"seq": 9}, "records": 4, "entries": {"memories": 2}, "destroyed": 1,
+        "things": {"sessions": {"count": 1, "digest": "00"}, "memories": {"count": 2, "digest": "00"}},
+        "readable": {"text": 1, "name": 2}, "readable_seqs": [3, 4],
+    }  # fmt: skip
+    told = render.render({"records": 9, "findings": [], "holdings": held}, "audit")
+    assert told.splitlines()[1:] == [
+        "tenant ada up to record 9:", "  records    4", "  sessions   1", "  memories   2",
+        "  readable   text 1, name 2", "  destroyed  1 part",
+    ]  # fmt: skip
+    empty = render.render({"records": 9, "findings": [], "holdings": {**held, "readable": {}}}, "audit")
+    assert "  readable   nothing" in empty.splitlines()
+
+
 def test_a_backup_tells_that_its_keys_are_wrapped() -> None:
     part = {"epoch": 1, "seq": 9, "chain": "ab", "vault_next": 3, "at": "2026-11-30T00:00:00.000Z", "files": []}
     told = {"backup": 1, "store": "ab", "format": 1, "version": "0.1", "journal": {**part, "master_key": False}}

@@ -14,7 +14,8 @@ def row(**more: Any) -> dict[str, Any]:
     return {
         "partition": "2026-09-21.1", "tier": "episodic", "before_count": 100_000, "after_count": 80_000,
         "tombstones_removed": 20_000, "bytes_reclaimed": 12_345_678, "file_bytes_reclaimed": 0, "reusable_bytes": 0,
-        "ciphertexts_removed": 17, "duration_ms": 1234, "compacted": True, **more,
+        "ciphertexts_removed": 17, "duration_ms": 1234, "compacted": True, "reason": None,
+        **more,
     }  # fmt: skip
 
 
@@ -34,12 +35,14 @@ def test_partitions_are_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_vacuum_says_what_was_done_and_what_only_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         row(file_bytes_reclaimed=3 << 20, reusable_bytes=2 << 20),
-        row(partition="semantic", after_count=100_000, tombstones_removed=0, bytes_reclaimed=0, compacted=False),
-        row(partition="procedural", compacted=False),
+        row(partition="semantic", ciphertexts_removed=0, compacted=False, reason="below_threshold"),
+        row(partition="procedural", compacted=False, reason="damaged"),
+        *(row(compacted=False, reason=reason) for reason in ("dry_run", "nothing_dead", "accepts", "restless")),
     ]
     with terminal(80, monkeypatch):
         told = render({"results": rows}, "vacuum")
-    assert "compacted in 1.2 s, 17" in told and "counted only" in told and "ended early" in told
+    assert "compacted in 1.2 s, 17" in told and "left: below the threshold" in told and "see `status`" in told
+    assert "counted only" in told and "nothing is dead" in told and "too many changes" in told
     assert "the projections' file is 3.0 MiB shorter" in told and "2.0 MiB in the files are free" in told
     assert all(len(line) <= 80 for line in told.split("\n"))
 

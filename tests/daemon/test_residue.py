@@ -16,6 +16,7 @@ from daemon.cli import searching
 from daemon.cli.arguments import Usage
 from daemon.refusal import Reason
 from journal.log import sealed_key
+from journal.masterkey import PLAIN
 from tests.daemon.cohorted import refused
 from tests.daemon.purged import Purging
 from tests.model.opened import OPERATOR
@@ -151,12 +152,12 @@ def test_without_a_daemon_it_is_the_same(purging: Purging) -> None:
     live = look(purging)
     purging.close(True)
     before = sorted((path, path.stat().st_mtime_ns) for path in purging.root.rglob("*"))
-    told = searching.residue_offline(purging.root, {"pattern": WORD}, lambda phase, done, of: None)
+    told = searching.residue_offline(purging.root, {"pattern": WORD}, lambda phase, done, of: None, PLAIN)
     assert sorted((path, path.stat().st_mtime_ns) for path in purging.root.rglob("*")) == before
     assert told is not None and told["bytes"] == [{"file": "left", "offset": 0}]
     assert whose(told) == whose(live) and ("text", ref, "active") in whose(told)
     purging._open()
-    assert searching.residue_offline(purging.root, {"pattern": WORD}, lambda phase, done, of: None) is None
+    assert searching.residue_offline(purging.root, {"pattern": WORD}, lambda phase, done, of: None, PLAIN) is None
 
 
 def test_a_pattern_of_nothing_is_refused(purging: Purging) -> None:
@@ -167,3 +168,9 @@ def test_a_pattern_of_nothing_is_refused(purging: Purging) -> None:
     for pattern in ("", "  \n"):
         with pytest.raises(noctuary.InvalidInput):
             auditing.checked({"pattern": pattern}, ResidueParams)
+
+
+def test_what_no_memory_owns_is_told_by_its_record(purging: Purging) -> None:
+    purging.write("session_open", {"agent": "sleeper", "key": f"{WORD} key"})
+    (found,) = purging.read("residue", {"pattern": f"{WORD} key"})["readable"]
+    assert (found["type"], found["memory"], found["part"]) == ("session_opened", None, "name")

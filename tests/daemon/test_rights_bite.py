@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from daemon.asking import Asking
 from daemon.call import Call, Outcome
 from daemon.caller import Caller
 from daemon.peers import Credentials, PeerEntry, Peers
@@ -50,6 +52,24 @@ class Held(Told):
     def answer(self) -> Outcome:
         return self._answers.get(timeout=30)[1]
 
+    @contextmanager
+    def held_up(self) -> Iterator[None]:
+        """The writer takes nothing meanwhile."""
+        entered, go_on = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            entered.set()
+            go_on.wait(30)
+
+        waiting = threading.Thread(target=self.service.writer.between, args=(hold,))
+        waiting.start()
+        assert entered.wait(30)
+        try:
+            yield
+        finally:
+            go_on.set()
+            waiting.join()
+
 
 @pytest.fixture
 def held(tmp_path: Path) -> Iterator[Held]:
@@ -73,26 +93,110 @@ def test_a_write_that_waits_is_done_only_for_who_may_it_now(
     held: Held, peers: Peers, entries: tuple[PeerEntry, ...], reason: Reason | None, verb: str
 ) -> None:
     caller, rights = caller_and_rights(peers)
-    entered, go_on = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        entered.set()
-        go_on.wait(30)
-
-    waiting = threading.Thread(target=held.service.writer.between, args=(hold,))
-    waiting.start()
-    assert entered.wait(30)
-    held.asked(verb, TURN if verb == "remember" else {"items": [TURN], "atomic": False}, caller, rights)
-    peers.replace(entries)
-    head = held.store.log.head()
-    go_on.set()
-    waiting.join()
+    with held.held_up():
+        held.asked(verb, TURN if verb == "remember" else {"items": [TURN], "atomic": False}, caller, rights)
+        peers.replace(entries)
+        head = held.store.log.head()
     answer = held.answer()
     if reason is None:
         assert not isinstance(answer, Refused) and held.store.log.head().seq > head.seq
         return
     assert isinstance(answer, Refused) and answer.reason is reason
     assert held.store.log.head() == head
+
+
+GRANTED = entry(grants=frozenset({"purge"}))
+PURGES: list[tuple[PeerEntry, PeerEntry, dict[str, Any], Reason | None]] = [
+    (GRANTED, entry(), {}, Reason.DENIED),
+    (GRANTED, entry(), {"cascade": "derived"}, Reason.DENIED),
+    (GRANTED, GRANTED, {"cascade": "derived"}, None),
+    (GRANTED, entry(CallerRole.OPERATOR), {}, None),
+    (entry(CallerRole.OPERATOR), entry(), {}, Reason.DENIED),
+    (entry(CallerRole.OPERATOR), entry(), {"cascade": "derived"}, Reason.DENIED),
+    (entry(CallerRole.OPERATOR), GRANTED, {"cascade": "derived"}, None),
+    (entry(CallerRole.OPERATOR), GRANTED, {"sel": {"kinds": ["raw"]}}, Reason.DENIED),
+    (entry(CallerRole.OPERATOR), entry(CallerRole.AUDITOR), {}, Reason.DENIED),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "more", "reason"), PURGES)
+def test_a_purge_that_waits_is_carried_out_only_with_the_grant_of_now(
+    held: Held, peers: Peers, before: PeerEntry, after: PeerEntry, more: dict[str, Any], reason: Reason | None
+) -> None:
+    ref = held.raw("gone")
+    peers.replace((before,))
+    caller, rights = caller_and_rights(peers)
+    asked = dict(more)
+    if "sel" in asked:
+        asked["token"] = held.write("purge", asked)["token"]
+    else:
+        asked["ids"] = [ref]
+    with held.held_up():
+        held.asked("purge", asked, caller, rights)
+        peers.replace((after,))
+        head = held.store.log.head()
+    answer = held.answer()
+    if reason is None:
+        assert not isinstance(answer, Refused) and held.memory(ref)["status"] == "purged"
+        return
+    assert isinstance(answer, Refused) and answer.reason is reason
+    assert held.store.log.head() == head and held.memory(ref)["status"] == "active"
+
+
+def compactable(held: Held) -> None:
+    for text in ("one", "two"):
+        held.do("forget", held.raw(text))
+
+
+def vacuumed(held: Held, rights: Rights, caller: Caller, on_step: Callable[[], None], **params: Any) -> Call:
+    def step(phase: str, done: int, of: int) -> None:
+        on_step()
+
+    typed = msgspec.convert(params, VERBS["vacuum"].params)
+    asking = Asking(lambda: False, step)
+    call = Call("vacuum", typed, caller, lambda outcome: None, asking=asking, rights=rights)
+    held.service.submit(call)
+    return call
+
+
+@pytest.mark.parametrize("entries", [(entry(),), (entry(CallerRole.AUDITOR),), ()])
+@pytest.mark.parametrize("when", ["before it begins", "between"])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_vacuum_goes_on_only_for_who_may_it_now(
+    held: Held, peers: Peers, entries: tuple[PeerEntry, ...], when: str, dry_run: bool
+) -> None:
+    compactable(held)
+    peers.replace((entry(CallerRole.OPERATOR),))
+    caller, rights = caller_and_rights(peers)
+    if when != "between":
+        peers.replace(entries)
+    head, before = held.store.log.head(), held.read("partitions", {})
+    with pytest.raises(Refused) as caught:
+        vacuumed(held, rights, caller, lambda: peers.replace(entries), force=True, dry_run=dry_run)
+    assert caught.value.reason is Reason.DENIED and held._answers.empty()
+    assert held.store.log.head() == head and held.read("partitions", {}) == before
+
+
+def test_what_a_vacuum_counted_is_not_told_to_who_is_an_operator_of_another_tenant_by_now(
+    held: Held, peers: Peers
+) -> None:
+    compactable(held)
+    peers.replace((entry(CallerRole.OPERATOR),))
+    caller, rights = caller_and_rights(peers)
+    elsewhere = (entry(CallerRole.OPERATOR, "elsewhere"),)
+    with pytest.raises(Refused) as caught:
+        vacuumed(held, rights, caller, lambda: peers.replace(elsewhere), dry_run=True)
+    assert caught.value.reason is Reason.UNAVAILABLE and held._answers.empty()
+
+
+def test_a_vacuum_of_who_may_it_still_is_done(held: Held, peers: Peers) -> None:
+    compactable(held)
+    peers.replace((entry(CallerRole.OPERATOR),))
+    caller, rights = caller_and_rights(peers)
+    same = (entry(CallerRole.OPERATOR),)
+    vacuumed(held, rights, caller, lambda: peers.replace(same), force=True)
+    answer: Any = held.answer()
+    assert [result.compacted for result in answer.results] == [True]
 
 
 def test_who_has_another_role_by_now_stands_in_the_record_so(held: Held, peers: Peers) -> None:

@@ -94,6 +94,37 @@ def test_an_accepting_day_is_sealed_only_when_forced(filled: Filled) -> None:
     filled.check_rows()
 
 
+def test_whatever_is_not_compacted_says_why(filled: Filled) -> None:
+    filled.forget(*filled.notes(100)[:19])
+    assert filled.vacuum()["semantic"]["reason"] == "below_threshold"
+    assert filled.vacuum(force=True, dry_run=True)["semantic"]["reason"] == "dry_run"
+    assert filled.vacuum(force=True)["semantic"]["reason"] is None
+    assert filled.vacuum(force=True)["semantic"]["reason"] == "nothing_dead"
+    filled.forget(*filled.turns(10)[:5])
+    assert filled.vacuum()[DAY]["reason"] == "accepts"
+    assert filled.vacuum(force=True)[DAY]["reason"] is None
+
+
+@pytest.mark.parametrize("compacts", [True, False])
+@pytest.mark.parametrize("more", [{}, {"dry_run": True}, {"partition": "none"}])
+def test_an_operator_in_another_tenant_leaves_a_record_whatever_it_finds(
+    filled: Filled, more: dict[str, Any], compacts: bool
+) -> None:
+    """Also of a census, and of one that only learns that there is no such partition."""
+    made = [filled.write("remember", {"kind": "raw", "origin": "told", "text": f"a {number}", "tenant": "other"})["id"]
+            for number in range(4)]  # fmt: skip
+    if compacts:
+        filled.write("forget", {"id": made[0], "tenant": "other"})
+    before = len(filled.written(events.OperatorCrossed))
+    try:
+        filled.write("vacuum", {"tenant": "other", "force": True, **more})
+    except Refused as refused:
+        assert refused.reason is Reason.NOT_FOUND and more
+    crossed = filled.written(events.OperatorCrossed)[before:]
+    number = filled.service.names.tenant_numbers["other"]
+    assert [(record.tenant, record.event) for record in crossed] == [(number, events.OperatorCrossed("vacuum"))]
+
+
 @pytest.mark.parametrize("params", [{"partition": "2026-09-22"}, {"partition": "semantic", "tier": "episodic"}])
 def test_an_unknown_partition_is_not_found(filled: Filled, params: dict[str, Any]) -> None:
     filled.notes(1)

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon import vacuum_swap
+from daemon import vacuum, vacuum_swap
 from daemon.asking import Asking
 from daemon.call import Call
 from daemon.commands.table import PreparedWrite
 from daemon.commands.vacuuming import AGAIN
 from daemon.refusal import Reason, Refused
-from daemon.vacuum_looking import Looking
+from daemon.vacuum_looking import Destroying, Looking
 from daemon.wire.verbs import VERBS
 from journal import events
 from journal.tsid import parse_memory_ref
@@ -82,11 +82,11 @@ class EndsAfter(Asking):
         super().check()
 
 
-def flip(filled: Filled, database: str, key: bytes) -> None:
+def flip(filled: Filled, database: str, key: bytes, at: int = 20) -> None:
     with filled.projections.env.write() as txn:
         handle = filled.projections.env.db(database)
         value = bytearray(txn.get(key, db=handle) or b"")
-        value[20] ^= 1
+        value[at] ^= 1
         txn.put(key, bytes(value), db=handle)
 
 
@@ -109,6 +109,7 @@ def test_a_row_that_can_not_be_read_stops_the_partition_and_loses_nothing(
         filled.forget(*other[:2])
         results = filled.vacuum(force=True)
         assert results["semantic"]["compacted"] is False and results["semantic"]["tombstones_removed"] > 0
+        assert results["semantic"]["reason"] == "damaged"
         assert results["2026-09-21"]["compacted"] is True, "the others are compacted"
     assert filled.projections.damaged
     filled.read("rebuild", {"what": "all"})
@@ -204,12 +205,59 @@ def test_a_memory_purged_between_the_look_and_the_slice_is_looked_at_again(fille
     """Its ciphertexts leave with its row, not never."""
     notes = filled.notes(20)
     filled.forget(*notes[:5])
-    stale = Looking(filled.store, filled.projections, 1).slice(True)
+    stale = Looking(filled.store, filled.projections, 1, Destroying(filled.store)).slice(True)
     filled.purge(notes[0])
     write = PreparedWrite("vacuum", "default", msgspec.convert({}, VERBS["vacuum"].params), vacuum=stale)
     assert filled.service._await(write, 0) == AGAIN
     result = filled.vacuum(force=True)["semantic"]
     assert result["tombstones_removed"] == 5 and result["ciphertexts_removed"] == 1
+
+
+def test_a_memory_purged_between_the_look_for_late_ones_and_their_record_is_not_lost(filled: Filled) -> None:
+    """It is collected by the next, since the record names whose ciphertexts it took."""
+    notes = filled.notes(20)
+    filled.forget(*notes[:5])
+    filled.vacuum(force=True)
+    filled.purge(notes[0])
+    stale = Looking(filled.store, filled.projections, 1, Destroying(filled.store)).late(True)
+    filled.purge(notes[1])
+    assert filled.partition(1).late == 2
+    write = PreparedWrite("vacuum", "default", msgspec.convert({}, VERBS["vacuum"].params), vacuum=stale)
+    assert filled.service._await(write, 0)["ciphertexts"] == 1
+    assert filled.partition(1).late == 1
+    filled.check_rows()
+    assert filled.vacuum(tier="semantic", force=True)["semantic"]["ciphertexts_removed"] == 1
+    assert filled.partition(1).late == 0
+    assert filled.rebuilt_alike()
+
+
+def test_a_partition_that_is_being_opened_just_now_is_not_looked_at(filled: Filled) -> None:
+    """Names know it before the projections do."""
+    filled.forget(*filled.notes(10)[:5])
+    names = filled.service.names
+    names.partitions[1] = (*names.partitions[1], 99)
+    try:
+        assert list(filled.vacuum(force=True)) == ["semantic"]
+    finally:
+        names.partitions[1] = names.partitions[1][:-1]
+
+
+def test_one_that_changes_too_fast_is_told_as_such_also_where_something_else_is_damaged(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not taken for damage; the others are compacted all the same."""
+    filled.forget(*filled.notes(10)[:5])
+    turns = filled.turns(10)
+    filled.forget(*turns[:5])
+    monkeypatch.setattr(vacuum, "TRIES", 0)
+    filled.projections.damaged.add(tables.USAGE)
+    results = filled.vacuum(force=True)
+    assert {name: (row["compacted"], row["reason"]) for name, row in results.items()} == {
+        "semantic": (False, "restless"), "2026-09-21": (False, "restless"),
+    }  # fmt: skip
+    with pytest.raises(Refused) as refused:
+        filled.vacuum(force=True, partition="semantic")
+    assert refused.value.reason is Reason.UNAVAILABLE
 
 
 def test_only_one_at_a_time(filled: Filled) -> None:

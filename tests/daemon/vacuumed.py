@@ -10,14 +10,37 @@ import numpy as np
 from daemon.moment import Moment
 from daemon.service import Service
 from journal import events
+from journal.log import sealed_key
 from journal.record import Record
 from journal.tsid import parse_memory_ref
+from journal.vault import SlotState
 from projections import partitions, removed
 from projections.columns import HEADER
 from projections.partitions import PartitionRow
 from projections.rows import NO_ROW, MemoryRow
 from projections.vacuumed import header_rows
 from tests.daemon.slept import Slept
+from tests.model.opened import OpenedService
+
+
+def ciphertexts(opened: OpenedService) -> set[bytes]:
+    """The keys of all that lie in the journal."""
+    env = opened.store.env
+    with env.read() as txn, txn.cursor(db=env.db("sealed")) as cursor:
+        return {bytes(key) for key, _ in cursor}
+
+
+def shredded_left(opened: OpenedService) -> set[bytes]:
+    """The keys of ciphertexts in the journal whose key in the vault is destroyed."""
+    owned = {
+        sealed_key(part.owner_seq, part.part): part.slot
+        for chunk in opened.store.log.chunks()
+        for record in chunk
+        for part in getattr(record.event, "parts", ())
+        if part.owner_seq == record.seq
+    }
+    vault = opened.store.vault
+    return {key for key in ciphertexts(opened) if vault.state(owned[key]) is SlotState.SHREDDED}
 
 
 class Filled(Slept):
@@ -105,8 +128,13 @@ class Filled(Slept):
                 assert not tsid or (memory is not None and (memory.partition, memory.offset) == (number, offset))
             dead = [tsid for tsid in live.tolist() if (found := state.memory(tsid)) is not None and found.dead]
             assert len(dead) == row.dead
-            for tsid, taken in removed.of_partition(state, number):
+            taken = dict(removed.of_partition(state, number))
+            for tsid, content in taken.items():
                 memory = state.memory(tsid)
                 assert memory is not None and memory.offset == NO_ROW and memory.dead
-                header = np.frombuffer(taken.header, HEADER)[0]
-                assert (header["tsid"] == tsid and not taken.late) or memory.status.wire == "purged"
+                assert np.frombuffer(content, HEADER)[0]["tsid"] == tsid
+            late = list(removed.late_of(state, number))
+            assert len(late) == row.late and taken.keys() >= set(late)
+            for tsid in late:
+                memory = state.memory(tsid)
+                assert memory is not None and memory.status.wire == "purged"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from journal import residue
 from journal.creating import create_store
 from journal.events import SealedPart
 from journal.leaves import Entry, Pages
@@ -172,6 +173,68 @@ def test_a_ciphertext_that_no_record_owns_is_counted(store: Store) -> None:
     store.log.append([], [(sealed_key(900, 1), b"nothing opens this one")], store.log.state)
     found = look(store)
     assert (found.readable, found.tried, found.unopenable) == ([], 6, 1)
+
+
+def damage(store: Store, seq: int) -> None:
+    """Wherever the record lies, also in pages of before."""
+    with store.env.read() as txn:
+        value = store.log.raw(txn, seq)
+    assert value is not None
+    data = store.dir.journal_dir / "data.mdb"
+    data.write_bytes(data.read_bytes().replace(value, value[:-1] + bytes([value[-1] ^ 1])))
+
+
+@pytest.mark.parametrize("is_row", [True, False], ids=["in sealed", "in a page"])
+def test_what_a_damaged_record_owns_is_found_all_the_same(store: Store, is_row: bool) -> None:
+    part = remember(store, SMALL)
+    damage(store, part.owner_seq)
+    if not is_row:
+        remove(store, part)
+    found = look(store)
+    assert found.readable == [Readable(part.owner_seq, part.part, None)] and not found.cut
+    store.vault.shred([part.slot])
+    assert look(store).readable == []
+
+
+def test_slots_without_a_name_that_are_too_many_are_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residue, "_NAMELESS", 1)
+    parts = [remember(store, SMALL + b"%d" % number) for number in range(3)]
+    for part in parts:
+        damage(store, part.owner_seq)
+    found = look(store)
+    assert [each.seq for each in found.readable] == [parts[0].owner_seq] and found.cut
+
+
+def test_what_is_not_kept_of_old_records_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that let go of what it had to know says so, and not that all is clean."""
+    monkeypatch.setattr(residue, "_REMEMBERED", 1)
+    root = made(tmp_path)
+    store = opened(root)
+    data = root / "journal" / "data.mdb"
+    before = data.read_bytes()[: 2 * PAGE]
+    remember(store, b"first")
+    part = remember(store, SMALL)
+    store.close(clean=False)
+    with data.open("r+b") as file:
+        file.write(before)
+    store = opened(root, readonly=True)
+    found = look(store)
+    assert found.cut or found.readable == readable(part)
+    store.close(clean=False)
+
+
+def test_large_parts_are_looked_for_in_steps(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residue, "_REMEMBERED", 1)
+    parts = [remember(store, LARGE + b"%d" % number) for number in range(3)]
+    remember(store, b"other " * 2000)
+    data = store.dir.journal_dir / "data.mdb"
+    for part in parts:
+        remove(store, part)
+    content = data.read_bytes()
+    for part in parts:
+        content = content.replace(sealed_key(part.owner_seq, part.part), bytes(9))
+    data.write_bytes(content)
+    assert sorted(look(store).readable) == [one for part in parts for one in readable(part)]
 
 
 def test_a_slot_opens_no_other_slots_ciphertext(store: Store) -> None:

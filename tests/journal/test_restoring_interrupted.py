@@ -22,7 +22,7 @@ from tests.journal.backing import (
     directives_of,
     plaintexts,
     purge,
-    restored,
+    restored_as_listed,
 )
 from tests.journal.test_store import made, opened, remember
 
@@ -39,7 +39,7 @@ def test_a_restore_that_is_stopped_anywhere_leaves_no_store_and_is_run_again(tmp
     root, stopped = tmp_path / "r", 0
     while True:
         try:
-            restored(root, tmp_path / "b", lines, StopAt(stopped))
+            restored_as_listed(root, tmp_path / "b", lines, StopAt(stopped))
             break
         except Stop:
             stopped += 1
@@ -57,7 +57,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from journal.purges import read_purges
-from tests.journal.backing import restored
+from tests.journal.backing import restored_as_listed
 
 left = int(sys.argv[4])
 
@@ -67,21 +67,21 @@ def step(*told):
     if left < 0:
         os.kill(os.getpid(), 9)
 
-restored(Path(sys.argv[1]), Path(sys.argv[2]), read_purges(Path(sys.argv[3])).directives, step)
+restored_as_listed(Path(sys.argv[1]), Path(sys.argv[2]), read_purges(Path(sys.argv[3])).directives, step)
 """
 
 
 WALKED = """
 import os, sys
 from pathlib import Path
-from tests.journal.backing import restored
+from tests.journal.backing import restored_as_listed
 
 def end(event, arguments):
     if event == "subprocess.Popen":
         os.kill(os.getpid(), 9)
 
 sys.addaudithook(end)
-restored(Path({1!r}), Path({0!r}))
+restored_as_listed(Path({1!r}), Path({0!r}))
 """
 
 
@@ -97,7 +97,7 @@ def test_a_process_killed_while_it_restores_leaves_no_store_and_is_run_again(tmp
         assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
         with pytest.raises(CannotCreate, match="interrupted"):
             opened(root)
-    restored(root, tmp_path / "b", read_purges(purges).directives)
+    restored_as_listed(root, tmp_path / "b", read_purges(purges).directives)
     assert plaintexts(root, [secret, kept]) == [None, b"kept"]
     assert_sound(root)
 
@@ -107,7 +107,7 @@ def test_one_that_ended_while_names_were_taken_is_finished_or_run_again(
     tmp_path: Path, backup: Path, named: tuple[str, ...]
 ) -> None:
     root = tmp_path / "r"
-    restored(root, backup)
+    restored_as_listed(root, backup)
     (root / "head").unlink()
     write_synced(root / "FORMAT.new.new", b"half")
     for name in {"vault", "journal", "FORMAT"} - set(named):
@@ -116,7 +116,7 @@ def test_one_that_ended_while_names_were_taken_is_finished_or_run_again(
     shutil.copytree(root, tmp_path / "finished")
     create_store(tmp_path / "finished")
     assert_sound(tmp_path / "finished")
-    restored(root, backup)
+    restored_as_listed(root, backup)
     assert {path.name for path in root.iterdir()} == {"FORMAT", "lock", "journal", "vault", "head"}
     assert_sound(root)
 
@@ -124,13 +124,13 @@ def test_one_that_ended_while_names_were_taken_is_finished_or_run_again(
 def test_a_store_is_never_taken_for_what_a_restore_left(tmp_path: Path, backup: Path) -> None:
     """The mark of an unfinished restore may come back after a power cut; the store beside it has been written to."""
     root = tmp_path / "r"
-    restored(root, backup)
+    restored_as_listed(root, backup)
     store = opened(root)
     part = remember(store, b"since")
     store.close(clean=True)
     write_synced(root / "unfinished", b"")
     with pytest.raises(CannotCreate, match="not empty"):
-        restored(root, backup)
+        restored_as_listed(root, backup)
     assert plaintexts(root, [part]) == [b"since"]
 
 
@@ -142,14 +142,14 @@ def test_keys_of_an_interrupted_restore_are_overwritten(tmp_path: Path, backup: 
     write_synced(root / "unfinished", b"")
     write_synced(root / name, b"keys" * 100)
     os.link(root / name, tmp_path / "bytes")
-    restored(root, backup)
+    restored_as_listed(root, backup)
     assert not any((tmp_path / "bytes").read_bytes())
 
 
 def test_what_can_not_be_removed_whole_does_not_pass_for_complete(tmp_path: Path, backup: Path) -> None:
     """A pipe in the vault's place can't be overwritten: the removal ends there."""
     root = tmp_path / "r"
-    restored(root, backup)
+    restored_as_listed(root, backup)
     for name in ("vault", "journal", "FORMAT"):
         (root / name).rename(root / f"{name}.new")
     write_synced(root / "unfinished", b"")
@@ -157,7 +157,7 @@ def test_what_can_not_be_removed_whole_does_not_pass_for_complete(tmp_path: Path
     (root / "head").unlink()
     os.mkfifo(root / "vault.new", 0o600)
     with pytest.raises(OSError, match="No such device"):
-        restored(root, backup)
+        restored_as_listed(root, backup)
     assert not (root / "FORMAT.new").exists()
     with pytest.raises(CannotCreate, match="interrupted"):
         create_store(root)
@@ -174,5 +174,5 @@ def test_all_that_a_killed_restore_leaves_is_in_the_state_directory_and_goes(tmp
     assert done.returncode == -9
     left = {path.name for path in root.iterdir()} - {"lock", "unfinished", "journal.new", "vault.new"}
     assert len(left) == 1 and left.pop().endswith(".new") and os.listdir(scratch) == []
-    restored(root, backup)
+    restored_as_listed(root, backup)
     assert {path.name for path in root.iterdir()} == {"FORMAT", "lock", "journal", "vault", "head"}

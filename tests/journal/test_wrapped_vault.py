@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon import repurging
 from daemon.cli.offline import open_to_read
 from journal.backup import Source, back_up
 from journal.errors import DamagedStore
@@ -34,7 +35,7 @@ def backed_up(store: Store, directory: Path) -> Manifest:
 
 
 def wanted(backup: Path, name: str | None) -> Wanted:
-    return Wanted(backup, None, (), "test", NOW_MS, None if name is None else key(name))
+    return Wanted(backup, None, (), "test", NOW_MS, repurging.again, None if name is None else key(name))
 
 
 def test_no_key_lies_there_plain(tmp_path: Path) -> None:

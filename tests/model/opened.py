@@ -32,6 +32,7 @@ class OpenedService:
         self.root = root
         self._clock_ms = clock_ms
         self._answers: queue.SimpleQueue[tuple[Call, Outcome]] = queue.SimpleQueue()
+        self._is_open = False
         if not root.exists():
             create_store(root)
         self._open()
@@ -41,6 +42,7 @@ class OpenedService:
         self.projections = ProjectionStore.open(self.store.dir.projections_dir, self.store.boot_id)
         self.folded = self.projections.catch_up(self.store.log)
         self.service = Service(self.store, self.projections, Moment(clock_ms=self._clock_ms), self._deliver)
+        self._is_open = True  # from here on there are threads: one that nobody stops keeps the process
         self.service.start()
 
     def _deliver(self, answers: list[tuple[Call, Outcome]]) -> None:
@@ -67,7 +69,11 @@ class OpenedService:
         return self.projections.digests()
 
     def close(self, clean: bool) -> None:
-        """Close as a stop does, or (not clean) leave what a killed process leaves."""
+        """Close as a stop does, or (not clean) leave what a killed process leaves. Nothing when it is closed: whoever
+        cleans up behind a test that failed need not know how far it came."""
+        if not self._is_open:
+            return
+        self._is_open = False
         self.service.stop()
         self.projections.close(clean)
         self.store.close(clean)

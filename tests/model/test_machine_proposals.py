@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import initialize, rule
 
 from tests.model import domain
 from tests.model.domain import Name
@@ -34,8 +34,9 @@ NOTES, SEEDS = 4, 2
 
 
 class TwinsThatPropose(Twins):
-    def __init__(self) -> None:
-        super().__init__()
+    @initialize()
+    def begin(self) -> None:
+        """Not in `__init__`: where that fails nothing is torn down, and the service's threads keep pytest."""
         turn = {"kind": "raw", "role": "user", "text": "a turn"}
         note = {"kind": "note", "origin": "observed", "text": "a note", "derived_from": [SEEDS]}
         seed = {"kind": "note", "origin": "seeded", "text": "stands on nothing"}

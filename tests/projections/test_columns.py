@@ -28,7 +28,7 @@ from projections.header_columns import (
     read_segments,
 )
 from projections.rows import FLAG_PURGED
-from projections.state import Counters, State
+from projections.state import KEY32, KEY32_32, Counters, State
 from projections.store import ProjectionStore
 from projections.tag_blooms import ANY, NONE, bloom_of
 
@@ -341,6 +341,35 @@ def test_rows_that_moved_to_other_places_keep_what_was_known_of_them(told: Told)
     segment = told.newest().segments(1)[0]
     assert segment.rows["tsid"].tolist() == list(range(64, 101))
     assert segment.known.all() and set(segment.blooms.tolist()) == {bloom_of(("a",))}
+
+
+class Unread:
+    """The rows of a segment that nobody is to look at."""
+
+    def __len__(self) -> int:
+        return SEGMENT_ROWS
+
+    def __getitem__(self, key: object) -> None:
+        raise AssertionError("a segment was read that no page of the batch lies in")
+
+
+def test_what_moves_is_looked_for_in_changed_segments_only(told: Told) -> None:
+    """A slice of a vacuum costs what it moves, not what the partition holds."""
+    told.create(2 * SEGMENT_ROWS, tags=("a",))
+    known = told.newest().segments(1)
+    unread = Segment(Unread(), np.zeros(SEGMENT_ROWS, np.uint64), np.ones(SEGMENT_ROWS, np.bool_))  # type: ignore[arg-type]
+    told.columns.begin()
+    told.columns.load(told.seq, {1: (known[0], unread, known[1])})
+    with told.projections.snapshot() as snapshot:
+        pages = [value for _, value in snapshot.prefix(tables.ROWS, KEY32.pack(1))]
+    keys = [KEY32_32.pack(1, page) for page in (0, 23)]
+    told.seq += 1
+    told.columns.publish(told.seq, {keys[0]: pages[15], keys[1]: None}, {})  # rows of the last segment are in the first
+    view = told.newest()
+    first, last = view.segments(1)[0], view.segments(1)[2]
+    assert first.rows["tsid"][:63].tolist() == list(range(2 * SEGMENT_ROWS - 62, 2 * SEGMENT_ROWS + 1))
+    assert first.known.all() and set(first.blooms.tolist()) == {bloom_of(("a",))}
+    assert len(last.rows) == SEGMENT_ROWS - 63 and view.unknown == 0
 
 
 def test_a_bloom_learned_from_before_does_not_come_back_once_the_purge_is_in_the_view(told: Told) -> None:

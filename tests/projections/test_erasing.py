@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import base64
 import importlib
 import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import msgspec
@@ -19,12 +21,14 @@ from daemon.prepare import key_hash, pack_name
 from daemon.wire.params import EntityIn
 from journal.codes import Part
 from journal.layout import OLD_VAULT, StateDir
+from journal.sealing import keyed_hash
 from projections import erasing, tables
 from projections.erasing import Erasure, Fate
 from projections.header_columns import EVICTIONS, HeaderColumns, Segment
+from projections.names import TenantRow
 from projections.rows import FLAG_PURGED
 from projections.tag_blooms import ANY, NONE, bloom_of
-from projections.workingset import WorkingSet, entity_hash, fingerprint, session_hash, text_hash
+from projections.workingset import WorkingSet, entity_hash, session_hash, text_hash
 from tests.daemon.purged import Purging
 from tests.test_imports import PACKAGES, ROOT
 
@@ -219,6 +223,7 @@ def test_the_blooms_of_what_is_purged_are_nothing(purging: Purging) -> None:
     assert wanted not in (ANY, NONE)
     assert wanted in blooms(purging)
     purging.purge(*refs)
+    assert wanted not in everywhere(purging), "before anybody looks"
     assert wanted not in blooms(purging) and bloom_of(["zqtwo tag"]) in blooms(purging)
     assert purging.status(kept[0]) == "active"
 
@@ -244,16 +249,34 @@ def blooms(purging: Purging) -> set[int]:
     return found
 
 
+def everywhere(purging: Purging) -> set[int]:
+    """The Blooms in all views that are kept, and in what waits: nothing is brought in by looking here."""
+    columns = purging.service.columns
+    found = {bloom for batch in columns._waiting for bloom in batch.blooms.values()}
+    for view in columns._views:
+        for partition in view.partitions():
+            found |= {bloom for segment in view.segments(partition) for bloom in segment.blooms.tolist()}
+    return found
+
+
+def test_blooms_that_wait_for_the_first_view_go_too() -> None:
+    columns = HeaderColumns()
+    columns.begin()
+    columns.publish(1, {}, {1: 6, 2: 5})
+    columns.publish(2, {}, {1: NONE})
+    columns.evict()
+    assert [batch.blooms for batch in columns._waiting] == [{2: 5}, {1: NONE}]
+
+
 def test_what_is_kept_is_only_what_was_asked_for(purging: Purging) -> None:
-    """The fingerprint that blocks a text is under a key of its own, and nothing of the text is beside it."""
+    """What a blocked text is found by is a keyed hash, and nothing of the text is beside it."""
     refs = plant(purging, "zqkept")
     wanted = derived(purging, "zqkept")
     purging.purge(*refs, block_reingest=True)
     names = purging.service.names
-    assert holding(names, wanted) == {}
-    marks = {mark for blocked in names.blocked.values() for each in blocked.values() for mark in each.fingerprints}
-    keys = {each.key for blocked in names.blocked.values() for each in blocked.values()}
-    assert {fingerprint(key, b"zqkept text") for key in keys} & marks
+    kept = text_hash(purging.store.vault.hash_key, "default", b"zqkept text")
+    assert kept in names.blocked[1]
+    assert holding(names, wanted) == {"blocked": {"text"}}
     assert [name for name, row in erasing.WORKING_SET.items() if row.fate is Fate.KEPT] == ["blocked"]
 
 
@@ -262,3 +285,26 @@ def test_the_hash_of_an_idempotency_key_is_what_idempotency_keeps(purging: Purgi
     plant(purging, "zqkey")
     mark = key_hash(purging.store.vault.hash_key, "default", "zqkey idempotency")
     assert in_databases(purging, {"key": [mark]}) == {tables.IDEMPOTENCY}
+
+
+def test_a_frame_without_content_shows_nothing_that_a_guess_can_be_tried_on(purging: Purging) -> None:
+    purging.purge(*plant(purging, "zqguess"), block_reingest=True)
+    frames = json.dumps(purging.read("records", {"types": ["purged"], "level": "skeleton"})["frames"])
+    (event,) = [record.event for record in purging.records("Purged")]
+    found_by = text_hash(purging.store.vault.hash_key, "default", b"zqguess text")
+    guesses = [found_by, *(keyed_hash(event.fingerprint_key, who, b"zqguess text") for who in (b"reingest", b"text"))]
+    (body,) = [base64.b64decode(frame["body"]) for frame in json.loads(frames)]
+    assert not any(each in body or each.hex() in frames for each in guesses)
+    line = purging.store.dir.purges_file.read_text()
+    assert event.fingerprints[0].hex() in line and not any(each.hex() in line for each in guesses)
+
+
+def test_a_look_for_what_may_not_come_again_costs_the_same_however_much_there_is() -> None:
+    names = WorkingSet()
+    names.hash_key, names.tenants[1] = bytes(32), TenantRow("default", 1, True)
+    names.blocked[1] = {text_hash(names.hash_key, "default", str(number).encode()) for number in range(20_000)}
+    started = perf_counter()
+    for number in range(200):
+        assert not names.is_blocked(1, b"new %d" % number) and names.is_blocked(1, str(number).encode())
+    assert perf_counter() - started < 0.5
+    assert not names.is_blocked(2, b"1")

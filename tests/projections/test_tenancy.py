@@ -43,7 +43,10 @@ def furnish(told: Told, tenant: str) -> dict[str, str]:
     told.write("mark", {"id": made, "mark": "resolved", "idempotency_key": "m", **at})
     told.raw("named", entities=[{"name": "n", "type": "t"}], **at)
     told.write("purge", {"ids": [told.raw("gone", **at)], **at})
+    late = told.raw("gone late", **at)
+    told.do("forget", late, **at)
     told.write("vacuum", {"force": True, **at})
+    told.write("purge", {"ids": [late], **at})
     return {"session": session, "turn": turn, "note": note, "later": later, "proposal": proposal, "cohort": cohort}
 
 

@@ -66,7 +66,7 @@ class Told:
         gone = int(leaving(columns).sum())
         self.tell(events.Vacuumed(
             partition=1, before_count=len(columns), after_count=len(columns) - gone, tombstones_removed=gone,
-            bytes_reclaimed=64 * gone, forced=True, first=first, until=until,
+            removed_bytes=0, forced=True, first=first, until=until,
             to=row.packed if row.reached else first, last=until == row.rows,
         ))  # fmt: skip
 

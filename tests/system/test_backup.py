@@ -95,7 +95,7 @@ def test_words_that_do_not_go_together_are_refused(stopped: DaemonProcess, short
     for words in (["--purges", "x", "--without-purges"], ["more"], ["--tenant", "t"], ["--unknown"]):
         assert restore(stopped, short_dir / "backup", *words).returncode == 2, words
     assert restore(stopped, short_dir / "nowhere").returncode == 65
-    assert restore(stopped, short_dir / "nowhere", "--purges", str(short_dir / "none")).returncode == 65
+    assert restore(stopped, short_dir / "nowhere", "--purges", str(short_dir / "none")).returncode == 2
     (short_dir / "purges").write_bytes(b"00000000 {}\n00000000 {}\n")
     refused = restore(stopped, short_dir / "nowhere", "--purges", str(short_dir / "purges"))
     assert refused.returncode == 65 and "2 lines: 1, 2" in refused.stderr

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -159,12 +159,55 @@ def test_a_killed_purge_never_happened_or_is_complete(
     assert asdict(row)[fate] == 1, row
 
 
+MANY = 2_100
+"""Three PURGE records of one command."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> erasure_kills.Template:
+    return erasure_kills.make_template(tmp_path_factory.mktemp("m"), MANY)
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    ("file", "call", "number", "fate"),
+    [
+        ("journal/data.mdb", "fdatasync", 1, "never"),
+        ("purges", "write", 1, "complete"),
+        ("vault", "pwrite64", 1_050, "complete"),
+        ("projections/data.mdb", "pwrite64", 1, "complete"),
+    ],
+)
+def test_a_killed_purge_of_several_records_never_happened_or_is_complete_in_all(
+    large: erasure_kills.Template, tmp_path: Path, file: str, call: str, number: int, fate: str
+) -> None:
+    """And its receipt says what was done, and the same request under its key finds it or does it."""
+    row = erasure_kills.run(large, Injection(call, file, number, Fault.KILL), tmp_path)
+    assert row.clean and not row.missed, row
+    assert asdict(row)[fate] == 1, row
+
+
+def test_the_kill_drill_finds_a_receipt_that_is_not_true(large: erasure_kills.Template, tmp_path: Path) -> None:
+    """A memory too many is expected to be gone."""
+    daemon = TracedDaemon(tmp_path)
+    shutil.copytree(large.state, daemon.state)
+    try:
+        daemon.start()
+        done = erasure_kills.purge(daemon, erasure_kills.what_is_meant(daemon, large))
+        assert done is not None and done["count"] == MANY and done["results_cut"] is True
+        assert erasure_kills._receipt_is_true(daemon, large, done["receipt"])
+        more = replace(large, gone=[*large.gone, large.kept])
+        assert not erasure_kills._receipt_is_true(daemon, more, done["receipt"])
+    finally:
+        daemon.close()
+
+
 def test_the_kill_drill_finds_a_promise_that_was_not_kept(template: erasure_kills.Template, tmp_path: Path) -> None:
     daemon = TracedDaemon(tmp_path)
     shutil.copytree(template.state, daemon.state)
     row = erasure_kills.Row()
     try:
-        erasure_kills._judge(daemon, template, {"receipt": None}, row)
+        erasure_kills.judge(daemon, template, {"ids": template.gone}, {"receipt": None}, row)
     finally:
         daemon.close()
     assert row.never == 1 and row.broken == 1 and not row.clean
@@ -176,7 +219,7 @@ def test_the_kill_drill_finds_a_key_that_was_put_back(template: erasure_kills.Te
     try:
         daemon.start()
         vault = (daemon.state / "vault").read_bytes()
-        assert erasure_kills.purge(daemon, template) is not None
+        assert erasure_kills.purge(daemon, {"ids": template.gone}) is not None
         (daemon.state / "vault").open("r+b").write(vault)
         assert erasure_kills._readable(daemon, template) > 0
     finally:

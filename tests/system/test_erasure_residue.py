@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
+from pathlib import Path
 from typing import Any
 
 from tests.system.process import ENTRY, ROOT, DaemonProcess
@@ -48,6 +49,27 @@ def test_with_and_without_a_daemon_the_same_is_found(daemon: DaemonProcess) -> N
     assert WORD not in daemon.logged()
     for path, content in daemon.files().items():
         assert WORD.encode() not in content, path
+
+
+def test_a_store_with_a_master_key_is_searched_with_it_and_refused_without(
+    stopped: DaemonProcess, short_dir: Path
+) -> None:
+    """Without it no key opens anything: all would look erased."""
+    key = short_dir / "key"
+    key.write_bytes(bytes(range(32)))
+    key.chmod(0o600)
+    stopped.start("--master-key", str(key))
+    kept, gone = write(stopped, f"{WORD} kept"), write(stopped, f"{WORD} gone")
+    stopped.call("purge", ids=[gone])
+    assert stopped.stop() == 0
+    place = ("--state", str(stopped.state))
+    told = looked(stopped, *place, "--master-key", str(key), socket=False)
+    assert [each["memory"] for each in told["readable"]] == [kept]
+    done = subprocess.run(
+        [*ENTRY, "residue", *place], input=WORD, cwd=ROOT, env=stopped.environment, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 78 and "master key" in done.stderr and done.stdout == ""
 
 
 def test_it_finds_what_is_there_while_others_write(daemon: DaemonProcess) -> None:

@@ -153,7 +153,6 @@ def test_what_was_imported_serves_and_is_exported_again(daemon: DaemonProcess, t
         (("export", "--level", "all"), "no level 'all'"),
         (("export", "--level"), "--level needs a value"),
         (("export", "more"), "'more' is too much"),
-        (("export", "--tenant", "a"), "no option --tenant"),
         (("import", "--format", "frames"), "import --format frames FILE"),
         (("import", "--format", "frames", "a", "b"), "import --format frames FILE"),
         (("import", "--format", "frames", "no-such-file", "--state", "x"), "can't read no-such-file"),
