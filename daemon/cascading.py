@@ -33,11 +33,15 @@ Step = Callable[[], None]
 class Going:
     """The memories that go. `rows` are those that are there and not purged yet: named ones first, in the order given,
     then as they were reached. `copies` says which went along with which source. `unreadable` stay, because a record of
-    theirs can't be read: with what is wrong."""
+    theirs can't be read: with what is wrong. `is_bounded`: by what one action takes."""
 
-    def __init__(self, state: State, record: RecordOf, cascade: Cascade, step: Step) -> None:
+    def __init__(
+        self, state: State, record: RecordOf, cascade: Cascade, step: Step, *, is_bounded: bool = True
+    ) -> None:  # fmt: skip
         self._state, self._record, self._cascade, self._step = state, record, cascade, step
+        self._is_bounded = is_bounded
         self._named: tuple[int, ...] = ()
+        self._spared: set[int] = set()
         self._reached: set[int] = set()
         self.rows: dict[int, MemoryRow] = {}
         self.copies: dict[int, list[int]] = {}
@@ -56,8 +60,19 @@ class Going:
     def leave_out(self, unreadable: dict[int, DamagedRecord]) -> None:
         """Walk again as if these were not there. Raises as `walk`."""
         self.unreadable.update(unreadable)
+        self._walk_again()
+
+    def spare(self, tsids: Iterable[int]) -> None:
+        """Walk again: these stay, though they are reached, and what only they reach. Raises as `walk`."""
+        self._spared.update(tsids)
+        self._walk_again()
+
+    def _walk_again(self) -> None:
         self._reached, self.rows, self.copies = set(), {}, {}
         self.walk(self._named)
+
+    def _stays(self, tsid: int) -> bool:
+        return tsid in self.unreadable or tsid in self._spared
 
     def goes(self, tsid: int) -> bool:
         """Whether nothing will be left of it: it goes, or went before."""
@@ -68,20 +83,20 @@ class Going:
 
     def _reach(self, tsid: int) -> bool:
         self._step()
-        row = None if tsid in self.unreadable else self._state.memory(tsid)
+        row = None if self._stays(tsid) else self._state.memory(tsid)
         if row is None:
             return False
         self._reached.add(tsid)
         if not row.has(Mark.PURGED):
             self.rows[tsid] = row
-        if len(self.rows) > limits.MEMORIES_PER_ACTION:
+        if self._is_bounded and len(self.rows) > limits.MEMORIES_PER_ACTION:
             message = "more memories would go, with copies and cascade, than one action takes: purge less at a time"
             raise invalid("cascade", message, limit=limits.MEMORIES_PER_ACTION)
         return True
 
     def _taken_with(self, tsid: int) -> Iterator[int]:
         for copy in texts.quoting(self._state, tsid):
-            row = None if copy in self.unreadable else self._state.memory(copy)
+            row = None if self._stays(copy) else self._state.memory(copy)
             if row is not None and not row.has(Mark.PURGED):
                 self.copies.setdefault(tsid, []).append(copy)
             yield copy

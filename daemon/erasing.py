@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from daemon import limits
 from daemon.cascading import REVISIONS, Going, RecordOf, genesis, versions
 from journal import events
-from journal.codes import EdgeType, Mark, Part, ProposalStatus
+from journal.codes import Cascade, EdgeType, Mark, Part, ProposalStatus
 from journal.errors import DamagedRecord
 from journal.events import PurgeTarget, Ref, SealedPart
 from projections import edges, idempotency, names, proposals, sessions, tables, texts
@@ -80,6 +81,19 @@ def plan(state: State, record: RecordOf, going: Going, is_shredded: IsShredded, 
         going.leave_out(making.unreadable)
         if not going.rows:
             raise next(iter(making.unreadable.values()))
+
+
+def left_behind(
+    state: State, record: RecordOf, purged: Iterable[tuple[int, MemoryRow]], is_shredded: IsShredded
+) -> Iterator[tuple[int, MemoryRow, SealedPart]]:
+    """What a purge of memories that are `purged` already would still take, with the first of them that takes it along:
+    nothing, unless a purge left it. One of which a record can't be read is left out. Raises DamagedRow."""
+    making = Plan(state, record, Going(state, record, Cascade.NONE, lambda: None), is_shredded)
+    for tsid, row in purged:
+        piece = Piece([], [], [], [], [])
+        with suppress(DamagedRecord):
+            making._erase(tsid, row, piece)
+        yield from ((tsid, row, part) for part in piece.parts)
 
 
 class Plan:

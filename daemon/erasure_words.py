@@ -111,5 +111,6 @@ _KEPT = (
 )
 _FINGERPRINT = (
     "A keyed fingerprint of each text is kept, so that the text is refused when it comes again: whoever holds this "
-    "directory can test guesses against it."
+    "directory can test guesses against it, and so can whoever has the record or the list of this purge together with "
+    "an export of the whole store with content, or its records read with content: these carry the key of such hashes."
 )

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from daemon.caller import Caller
 from daemon.cascading import Going
 from daemon.commands.purging import WORDS_OF_HELD, ToPurge, named, refuse_held, session_alone, slots_of
 from daemon.commands.table import PreparedWrite
-from daemon.erasing import held_among, plan
+from daemon.erasing import Erased, held_among, plan
 from daemon.erasure_words import file_system
 from daemon.peers import check_grant
 from daemon.prepare import UNSET, invalid
@@ -117,6 +118,13 @@ def _resolved(view: Reading, found: Found, token: Token) -> Resolved:
     return Resolved(view.snapshot.watermark_seq(), token, found.fields, tuple(found.selected.tolist()))
 
 
+def _target(erased: Erased, keeps_out: bool) -> events.PurgeTarget:
+    """What the purge would say of it: a text is kept out whether it goes or stays with another memory."""
+    target = erased.target
+    has_text = bool(target.text_bytes or target.text_retained_shared)
+    return msgspec.structs.replace(target, is_fingerprinted=keeps_out and has_text)
+
+
 def _would(view: Reading, params: Any, asked: list[events.Ref], going: Going, session: int, token: str) -> PurgeResult:
     """What a purge would do; the token only where there is something to do."""
     given = prepared(view.store)
@@ -130,9 +138,8 @@ def _would(view: Reading, params: Any, asked: list[events.Ref], going: Going, se
     for piece in planned.pieces:
         view.asking.check()
         event = events.Purged(
-            targets=tuple([each.target for each in piece.erased]), parts=tuple(piece.parts),
+            targets=tuple([_target(each, params.block_reingest) for each in piece.erased]), parts=tuple(piece.parts),
             file_system=given.file_system, sessions=tuple(piece.sessions),
-            fingerprint_key=given.fingerprint_key if params.block_reingest else None,
         )  # fmt: skip
         purged.append(event)
         for target in event.targets[: RESULTS_TOLD + 1 - len(outcomes)]:

@@ -1,8 +1,8 @@
 """A purge as it is told: live, in a dry run and on a receipt, from the same event, so that they say the same.
 
 Of a memory that was purged before, the record of that purge is read again, and what another purge has taken since is
-left out. An answer is a line: `fitting` ends before
-its results would outgrow one, so that nothing is done whose answer can't be given.
+left out. An answer is a line: `fitting` ends before its results would outgrow one, so that nothing is done whose answer
+can't be given.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EpochOf = Callable[[int], int]
 
 def outcome(target: PurgeTarget, tenant: str, at_ms: int | None, event: Purged) -> PurgeOutcome:
     """What a purge did to one memory; `at_ms` None: would do."""
-    blocked = target.is_fingerprinted or (event.fingerprint_key is not None and _says_not_of_which(event))
+    blocked = target.is_fingerprinted
     return PurgeOutcome(
         memory=memory_ref(target.kind, target.id), tenant=tenant, found=True,
         purged_at=None if at_ms is None else format_ms(at_ms), keys_shredded=target.keys_shredded,
@@ -185,11 +185,6 @@ def totals(purged: Iterable[Purged], before_now: int = 0) -> PurgeTotals:
         memories=memories, found=memories + before_now, keys_shredded=keys, payload_bytes=payload,
         text_bytes=text, text_retained_shared=retained,
     )  # fmt: skip
-
-
-def _says_not_of_which(event: Purged) -> bool:
-    """A record that a restore made says of none which texts are kept out: then all may be meant."""
-    return not any(target.is_fingerprinted for target in event.targets)
 
 
 def _count(counted: int, told: Sequence[Ref]) -> int:

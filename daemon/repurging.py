@@ -4,7 +4,7 @@ A line of the purge list says which memories went, and where; what goes with the
 store. Here it is decided anew (`erasing.py`): a text that no living memory shares any more, all that was said about
 them since, proposals, copies, entities, a session when nothing is left in it. What a living memory needs stays. Reason,
 cascade, time and who did it are those of the line, and so is what keeps texts from coming again, also where nothing
-else of a purge is in this journal.
+else of a purge is in this journal. The cascade is walked here too, and no number of memories is too many.
 
 Method: the journal is folded into a scratch directory, and purges are admitted in batches as the writer's are. A hold
 that stands here ends before, in a command of its own: what was purged once was not under hold. Invariant: whatever it
@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 import lmdb
 from msgspec.structs import replace
 
+from daemon import limits
 from daemon.admission import Admission, Content
 from daemon.cascading import Going
 from daemon.commands.building import Building
 from daemon.commands.purging import Purging, ToPurge, nothing
 from daemon.decision import Draft
-from daemon.erasing import held_among, plan
+from daemon.erasing import PARTS_A_RECORD, TARGETS_A_RECORD, Piece, held_among, plan
 from daemon.erasure_words import file_system
 from daemon.moment import Moment
-from daemon.refusal import Refused
 from daemon.view import View
 from journal.codes import CallerRole, Cascade, PurgeReason, Via
 from journal.destroying import is_destroying
@@ -45,8 +45,6 @@ from projections.warming import tenants
 from projections.workingset import WorkingSet
 
 PURGES_A_BATCH = 64
-MEMORIES_AT_ONCE = 1000
-"""Of a purge that takes more here, with copies, than one action may."""
 _ACTION = "Restore another backup."
 
 
@@ -56,6 +54,13 @@ class _Story(NamedTuple):
     reason: str
     cascade: str
     block_reingest: bool = False
+
+
+class _Blocked(NamedTuple):
+    """What one record says of texts that are kept out: as the lines say it."""
+
+    key: bytes | None
+    fingerprints: tuple[bytes, ...]
 
 
 def again(made: Unfinished, purges: Sequence[Commanded], step: Step) -> Reapplied:
@@ -103,9 +108,9 @@ class _Again:
 
     def run(self, purges: Sequence[Commanded], step: Step) -> Reapplied:
         applied = already = not_found = 0
-        for at in range(0, len(purges), PURGES_A_BATCH):
-            step("purges", at, len(purges))
-            for is_known, is_done in self._batch(purges[at : at + PURGES_A_BATCH]):
+        for batch in _batches(purges):
+            step("purges", applied + already + not_found, len(purges))
+            for is_known, is_done in self._batch(batch):
                 applied += is_done
                 already += is_known and not is_done
                 not_found += not is_known and not is_done
@@ -144,96 +149,150 @@ class _Again:
 
 
 class _Purge:
-    """One purge that is done again, in a batch."""
+    """One purge that is done again, in a batch: as one command, so that it has one receipt, in each tenant."""
 
     def __init__(self, of: _Again, admission: Admission, here: Here, purge: Commanded) -> None:
         self._of, self._admission, self._here, self._purge = of, admission, here, purge
         line = purge.lines[0]
         self._line = line
-        self._story = _Story(PurgeReason(line.reason).wire, Cascade(line.cascade).wire)
-        known = of._done.fingerprint_keys
-        self._blocked = {key: blocked for key, blocked in purge.fingerprints.items() if key not in known}
+        self._cascade = Cascade(line.cascade)
+        self._story = _Story(PurgeReason(line.reason).wire, self._cascade.wire)
+        self._fingerprinted = purge.fingerprinted
+        self._blocked = _in_records(purge.fingerprints, of._done.fingerprints)
         self._recorded = False
 
     def run(self) -> tuple[bool, bool]:
         """`(whether anything of it is here, whether something was recorded)`. Raises DamagedRow, DamagedRecord."""
-        meant, sessions = self._meant(), self._here.sessions(self._purge)
-        for tenant, tsids in meant.items():
-            self._erase(tenant, tsids)
-        for number in sessions:
-            row = self._admission.state.session(number)
-            if row is not None:
-                self._plan(row.tenant, (), number)
-        if self._blocked:
-            self._keep_out()
+        meant, sessions = self._meant(), self._sessions()
+        for tenant in dict.fromkeys((*meant, *sessions, self._line.tenant)):
+            blocked = self._blocked if tenant == self._line.tenant else []
+            self._in_tenant(tenant, meant.get(tenant, []), sessions.get(tenant, []), blocked)
         return bool(meant or sessions), self._recorded
 
-    def _meant(self) -> dict[int, list[int]]:
+    def _meant(self) -> dict[str, list[int]]:
         """The memories that are here, by tenant."""
-        found: dict[int, list[int]] = {}
+        found: dict[str, list[int]] = {}
         for kind, tsid in self._purge.memories:
             row = self._admission.state.memory(tsid)
             if row is not None and self._here.is_meant((kind, tsid), row.seq, self._purge):
-                found.setdefault(row.tenant, []).append(tsid)
+                found.setdefault(self._of._names.tenants[row.tenant].name, []).append(tsid)
         return found
 
-    def _erase(self, tenant: int, tsids: Sequence[int]) -> None:
-        try:
-            self._plan(tenant, tsids)
-        except Refused:  # with copies made since they are more than one action takes
-            for at in range(0, len(tsids), MEMORIES_AT_ONCE):
-                self._plan(tenant, tsids[at : at + MEMORIES_AT_ONCE])
+    def _sessions(self) -> dict[str, list[int]]:
+        """The sessions whose keys it took, by tenant."""
+        found: dict[str, list[int]] = {}
+        for number in self._here.sessions(self._purge):
+            row = self._admission.state.session(number)
+            if row is not None:
+                found.setdefault(self._of._names.tenants[row.tenant].name, []).append(number)
+        return found
 
-    def _plan(self, tenant: int, tsids: Sequence[int], session: int = 0) -> None:
-        building = self._building(self._of._names.tenants[tenant].name)
-        view = building.view
-        going = Going(view.state, view.record, Cascade.NONE, nothing)
-        going.walk(tsids)
+    def _in_tenant(
+        self, tenant: str, tsids: Sequence[int], sessions: Sequence[int], blocked: Sequence[_Blocked]
+    ) -> None:  # fmt: skip
+        if not (tsids or sessions or blocked):
+            return
+        building = self._building(tenant)
+        if not building.tenant:
+            building.begin_tenant()
+            self._admit(building)
+            building = self._building(tenant)
+        going = self._going(building.view, tsids)
         held = held_among(going.rows.items())
         if held:
             self._of._held.update(dict.fromkeys(held))
             building.add(Draft(Held(memories=tuple(held), on=False)))
             self._admit(building)
-            self._plan(tenant, tsids, session)
-            return
-        planned = plan(view.state, view.record, going, self._of._to_purge.is_shredded, session)
-        Purging(building, self._story, self._of._to_purge, going).draft(planned.pieces)
-        self._record(building)
+            building = self._building(tenant)
+            going = self._going(building.view, tsids)
+        pieces = self._pieces(building.view, going, sessions)
+        pieces += [_nothing() for _ in range(len(blocked) - len(pieces))]
+        Purging(building, self._story, self._of._to_purge, going).draft(pieces)
+        self._tell(building, blocked)
+        self._admit(building)
 
-    def _keep_out(self) -> None:
-        """What no record of its memories says: nothing of these is here, or was left."""
-        building = self._building(self._line.tenant)
-        if not building.tenant:
-            building.begin_tenant()
-            self._admit(building)
-            building = self._building(self._line.tenant)
-        for _ in list(self._blocked):
-            building.add(Draft(Purged((), (), self._line.reason, self._line.cascade, tenant_name=self._line.tenant)))
-        self._record(building)
+    def _going(self, view: View, tsids: Sequence[int]) -> Going:
+        """What goes with these here. What only the cascade reaches, and is under hold, stays: nobody has taken that
+        hold off."""
+        going = Going(view.state, view.record, self._cascade, nothing, is_bounded=False)
+        going.walk(tsids)
+        held = held_among(going.rows.items())
+        if held and self._cascade is not Cascade.NONE:
+            own = Going(view.state, view.record, Cascade.NONE, nothing, is_bounded=False)
+            own.walk(tsids)
+            going.spare(tsid for _, tsid in held if tsid not in own.rows)
+        return going
+
+    def _pieces(self, view: View, going: Going, sessions: Sequence[int]) -> list[Piece]:
+        is_shredded = self._of._to_purge.is_shredded
+        pieces = plan(view.state, view.record, going, is_shredded).pieces if going.rows else []
+        taken = {part.slot for piece in pieces for part in piece.parts}
+        alone = _nothing()
+        for number in sessions:
+            none = Going(view.state, view.record, Cascade.NONE, nothing)
+            for piece in plan(
+                view.state, view.record, none, lambda slot: slot in taken or is_shredded(slot), number
+            ).pieces:
+                if len(alone.parts) + len(piece.parts) > PARTS_A_RECORD:
+                    pieces.append(alone)
+                    alone = _nothing()
+                alone.parts.extend(piece.parts)
+                alone.sessions.extend(piece.sessions)
+        return [*pieces, alone] if alone.parts else pieces
 
     def _building(self, tenant: str) -> Building:
         return Building(self._admission.view, tenant, self._of._actor.uid)
 
-    def _record(self, building: Building) -> None:
-        """Admit it, with the story of the line."""
+    def _tell(self, building: Building, blocked: Sequence[_Blocked]) -> None:
+        """The story of the line, in what is to be recorded."""
+        waiting = iter(blocked)
         for at, draft in enumerate(building.drafts):
             if isinstance(draft.event, Purged):
-                building.drafts[at] = Draft(self._told(draft.event))
+                building.drafts[at] = Draft(self._told(draft.event, next(waiting, _Blocked(None, ()))))
                 self._recorded = True
-        self._admit(building)
 
-    def _told(self, event: Purged) -> Purged:
-        line, done = self._line, self._of._done
-        key, blocked = self._blocked.popitem() if self._blocked else (None, ())
+    def _told(self, event: Purged, blocked: _Blocked) -> Purged:
+        line, said = self._line, self._fingerprinted
+        targets = tuple(replace(each, is_fingerprinted=True) if each.id in said else each for each in event.targets)
         told = replace(
-            event, file_system=self._of._to_purge.file_system, fingerprint_key=key, fingerprints=blocked,
-            directive=(bytes.fromhex(line.store), *self._purge.origin), first_at=line.at, first_actor=line.actor,
+            event, targets=targets, file_system=self._of._to_purge.file_system, fingerprint_key=blocked.key,
+            fingerprints=blocked.fingerprints, directive=(bytes.fromhex(line.store), *self._purge.origin),
+            first_at=line.at, first_actor=line.actor, earlier=self._purge.earlier,
         )  # fmt: skip
-        done.take(told)
+        self._of._done.take(told)
         return told
 
     def _admit(self, building: Building) -> None:
         self._admission.admit(building, self._of._actor, "restore", None)
+
+
+def _in_records(fingerprints: dict[bytes, tuple[bytes, ...]], known: set[bytes]) -> list[_Blocked]:
+    """What is not known yet, as much of it together as a purge says in one record."""
+    found: list[_Blocked] = []
+    for key, of_key in fingerprints.items():
+        new = [each for each in of_key if each not in known]
+        for at in range(0, len(new), TARGETS_A_RECORD):
+            found.append(_Blocked(key, tuple(new[at : at + TARGETS_A_RECORD])))
+    return found
+
+
+def _nothing() -> Piece:
+    return Piece([], [], [], [], [])
+
+
+def _batches(purges: Sequence[Commanded]) -> Iterator[list[Commanded]]:
+    """As many as one transaction does: of large ones fewer."""
+    batch: list[Commanded] = []
+    memories = 0
+    for each in purges:
+        count = len(each.memories)
+        if batch and (len(batch) == PURGES_A_BATCH or memories + count > limits.MEMORIES_PER_ACTION):
+            yield batch
+            batch, memories = [], 0
+        batch.append(each)
+        memories += count
+    if batch:
+        yield batch
 
 
 def _unopened(part: SealedPart) -> bytes:

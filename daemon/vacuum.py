@@ -7,8 +7,9 @@ destroyed keys is looked for in all records that destroy any; then the projectio
 good part of it is free and there is room.
 
 Bytes are measured: those of header rows and ciphertexts by looking at what is stored before and after, those of the
-files by their length and their free pages. A partition with something that can't be read is left as it is from there
-on, and told as not compacted; why one was not is told of each.
+files by their length and their free pages. The rows of a partition with something that can't be read are left as
+they are from there on, and it is told as not compacted; why one was not is told of each. What is left of destroyed keys
+leaves all the same, record by record: where one can't be read, that is told with the first partition.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from daemon.commands.vacuuming import Done, Rest, Slice
 from daemon.failures import note_damage, refusal_of
 from daemon.prepare import UNSET
 from daemon.refusal import Reason, Refused
-from daemon.vacuum_looking import RECORDS_AT_ONCE, Destroying, Looking
+from daemon.vacuum_looking import Destroying, Looking
 from daemon.waiting import Job
 from daemon.wire import erasure_results as e
 from daemon.wire.verbs import VERBS
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from daemon.service import Service
 
 JOB_BYTES = 1 << 20
-"""What a slice adds to journal and projections at most, copies of pages included."""
+"""About what a slice adds to journal and projections, copies of pages included."""
 PAUSE_S = 0.0005
 """Behind a slice, so that a write which came meanwhile has a commit of its own and need not wait for the next one."""
 TRIES = 64
@@ -131,7 +132,7 @@ class Vacuum:
             self._call.asking.step("vacuum", done, len(chosen))
             results.append(self._partition(number, row))
         if chosen and self._is_of_all:
-            self._collect_rest(chosen[0][0], results[0])
+            self._collect_rest(chosen[0][0], results)
         if any(result.compacted for result in results):
             reclaimed = vacuum_swap.swap_if_worthwhile(self._service, self._call.asking)
             next(result for result in reversed(results) if result.compacted).file_bytes_reclaimed = reclaimed
@@ -237,11 +238,16 @@ class Vacuum:
 
     def _slice(self, looking: Looking, result: e.CompactionResult) -> bool:
         """Whether it was the last one. Raises Refused, DamagedRow, DamagedRecord."""
-        for _ in range(TRIES):
+        tries = 0
+        while tries < TRIES:
             self._call.asking.check()
             found = looking.slice(self._params.force)
             outcome = self._decided(found)
+            if isinstance(found, Rest):
+                _add(result, outcome, looking.left_of(found.found))
+                continue
             if outcome["again"]:
+                tries += 1
                 continue
             result.tombstones_removed += outcome["removed"]
             _add(result, outcome, looking.left_of(found.found))
@@ -256,21 +262,24 @@ class Vacuum:
             _add(result, self._decided(found), looking.left_of(found.found))
             sleep(PAUSE_S)
 
-    def _collect_rest(self, number: int, result: e.CompactionResult) -> None:
-        """What no row leads to; it is told with the first partition. Where a record can't be read, what is listed there
-        stays. Raises Refused."""
+    def _collect_rest(self, number: int, results: list[e.CompactionResult]) -> None:
+        """What no row leads to; it is told with the first partition. What a record lists that can't be read stays, and
+        that is told. Raises Refused."""
         looking = self._looking(number)
         seqs = Destroying(self._service.store).seqs
-        for first in range(0, len(seqs), RECORDS_AT_ONCE):
+        at, is_whole = 0, True
+        while at < len(seqs):
             self._call.asking.check()
-            try:
-                found = looking.rest(self._tenant, seqs[first : first + RECORDS_AT_ONCE])
-            except (DamagedRow, DamagedRecord) as error:
+            left = looking.rest(self._tenant, seqs, at)
+            for error in left.damaged:
                 log.warning("not_collected", reason=self._refused(error).reason.wire)
-                continue
-            if found is not None:
-                _add(result, self._decided(found), looking.left_of(found.found))
+            at, is_whole = left.at, is_whole and not left.damaged
+            if left.rest is not None:
+                _add(results[0], self._decided(left.rest), looking.left_of(left.rest.found))
                 sleep(PAUSE_S)
+        told = next((each for each in results if each.reason in (None, "nothing_dead")), None)
+        if not is_whole and told is not None:  # of the others it is told already that something is left
+            told.reason = "rest_damaged"
 
     def _looking(self, number: int) -> Looking:
         service = self._service

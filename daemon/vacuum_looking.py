@@ -6,13 +6,17 @@ that the PURGE took it along with (`destroying.listed_by`), whatever its own rec
 vacuum comes to its row, or finds that it was purged late. What goes with no memory (a session that is purged for
 itself, a PURGE that was applied again after a restore and names none, a mean that was replaced) leaves when all
 partitions are vacuumed by force: then all records that destroy keys are gone through, and nothing of a destroyed key
-is left. A shared text that lives is in no PURGE.
+is left, also not in a partition whose rows can't be compacted: what is damaged there needs no text that nobody can
+open. A shared text that lives is in no PURGE.
+
+At most `PARTS_AT_ONCE` leave with one command: where more go with a slice, they go in commands of their own before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 import lmdb
 import numpy as np
@@ -37,7 +41,9 @@ from projections.vacuumed import leaving
 SLICE_ROWS = 12 * ROWS_PER_PAGE
 """Two or three milliseconds of the writer, its commits aside: the fewer, the more commits a vacuum takes."""
 RECORDS_AT_ONCE = 128
-"""So many records that destroy keys are gone through in one transaction, and their parts leave together."""
+"""So many records that destroy keys are gone through in one transaction, at most."""
+PARTS_AT_ONCE = 2048
+"""So many ciphertexts leave with one command, at most: a PURGE may list many more."""
 
 
 class Destroying:
@@ -50,6 +56,15 @@ class Destroying:
 
     def may_be(self, seq: int) -> bool:
         return seq in self._known or seq > self._head_seq
+
+
+class Left(NamedTuple):
+    """What is left of destroyed keys in some records: `rest` None when nothing is, `at` the place of the record to go
+    on with, and what could not be read."""
+
+    rest: Rest | None
+    at: int
+    damaged: list[DamagedRow | DamagedRecord]
 
 
 class Looking:
@@ -80,8 +95,9 @@ class Looking:
 
     # --- what comes next -------------------------------------------------------------------------------
 
-    def slice(self, forced: bool) -> Slice:
-        """The next rows. Raises DamagedRow, DamagedRecord."""
+    def slice(self, forced: bool) -> Slice | Rest:
+        """The next rows; or some of their ciphertexts, where these are too many to leave with them. Raises DamagedRow,
+        DamagedRecord."""
         with self._projections.snapshot() as snapshot, self._store.env.read() as txn:
             state = Unchanged(snapshot, self._projections.counters, snapshot.head)
             row = partitions.load(state, self._number)
@@ -90,8 +106,10 @@ class Looking:
             until = row.rows if row.rows - until <= TAIL_ROWS else until  # as it is decided: no slice is so small
             columns = np.frombuffer(self._content(state, first, until), HEADER)
             purged = frozenset(columns["tsid"][columns["flags"] & FLAG_PURGED != 0].tolist())
-            found = self._there(state, txn, self._listed(state, txn, purged))
-        return Slice(self._number, first, until, purged, found, forced)
+            found = self._there(state, txn)
+            if not found.take(self._listed(state, txn, purged)):
+                return Rest(self._number, (), found.ciphertexts(), forced)
+        return Slice(self._number, first, until, purged, found.ciphertexts(), forced)
 
     def late(self, forced: bool) -> Rest | None:
         """Some of those that were purged late, None when there are none. Raises DamagedRow, DamagedRecord."""
@@ -100,16 +118,22 @@ class Looking:
             tsids = list(islice(removed.late_of(state, self._number), SLICE_ROWS))
             if not tsids:
                 return None
-            found = self._there(state, txn, self._listed(state, txn, frozenset(tsids)))
-            return Rest(self._number, tuple([_ref(state, tsid) for tsid in tsids]), found, forced)
+            found = self._there(state, txn)
+            all_taken = found.take(self._listed(state, txn, frozenset(tsids)))
+            late = tuple([_ref(state, tsid) for tsid in tsids]) if all_taken else ()
+            return Rest(self._number, late, found.ciphertexts(), forced)
 
-    def rest(self, tenant: int, seqs: Iterable[int]) -> Rest | None:
-        """What the records `seqs` of a tenant destroyed and is still there, None when nothing is. Raises DamagedRow,
-        DamagedRecord."""
+    def rest(self, tenant: int, seqs: Sequence[int], at: int) -> Left:
+        """What the records of a tenant from `seqs[at]` on destroyed and is still there. What can't be read costs what
+        it lists only."""
+        until = min(len(seqs), at + RECORDS_AT_ONCE)
+        damaged: list[DamagedRow | DamagedRecord] = []
         with self._projections.snapshot() as snapshot, self._store.env.read() as txn:
-            state = Unchanged(snapshot, self._projections.counters, snapshot.head)
-            found = self._there(state, txn, self._destroyed(txn, tenant, seqs))
-        return Rest(self._number, (), found, True) if found.keys else None
+            found = self._there(Unchanged(snapshot, self._projections.counters, snapshot.head), txn)
+            while at < until and self._take_destroyed(txn, tenant, seqs[at], found, damaged):
+                at += 1
+        ciphertexts = found.ciphertexts()
+        return Left(Rest(self._number, (), ciphertexts, True) if ciphertexts.keys else None, at, damaged)
 
     def _first_dead(self, state: State, row: PartitionRow) -> int:
         """The first row of the first page that has one which leaves: what is before it stays where it is."""
@@ -170,35 +194,63 @@ class Looking:
             if self._destroying.may_be(seq):
                 yield seq
 
-    def _destroyed(self, txn: lmdb.Transaction, tenant: int, seqs: Iterable[int]) -> Iterator[SealedPart]:
-        for seq in seqs:
+    def _take_destroyed(
+        self, txn: lmdb.Transaction, tenant: int, seq: int, found: _There, damaged: list[DamagedRow | DamagedRecord]
+    ) -> bool:
+        """Whether there was room for all that the record lists. Part by part: what one lies in may be damaged."""
+        try:
             record = self._record(txn, seq)
-            if record.tenant == tenant:
-                yield from destroyed_parts(record.event)
+        except DamagedRecord as error:
+            damaged.append(error)
+            return True
+        for part in destroyed_parts(record.event) if record.tenant == tenant else ():
+            try:
+                if not found.take((part,)):
+                    return False
+            except (DamagedRow, DamagedRecord) as error:
+                damaged.append(error)
+        return True
 
-    def _there(self, state: State, txn: lmdb.Transaction, parts: Iterable[SealedPart]) -> Ciphertexts:
-        """What of these parts is shredded, and lies in the journal."""
-        sizes: dict[tuple[int, int], int] = {}
-        counted: dict[int, int] = {}
-        for part in parts:
-            key = part.owner_seq, part.part
-            if not part.slot or key in sizes:
-                continue
-            sealed = self._store.log.sealed(txn, *key)
-            if sealed is None or self._store.vault.state(part.slot) is not SlotState.SHREDDED:
-                continue
-            sizes[key] = len(sealed)
-            number = partitions.counted_with(state, self._record(txn, part.owner_seq).event)
-            if number is not None:
-                counted[number] = counted.get(number, 0) + len(sealed)
-        keys = sorted(sizes, key=lambda each: sealed_key(*each))
-        return Ciphertexts(tuple(keys), sum(sizes.values()), tuple(sorted(counted.items())))
+    def _there(self, state: State, txn: lmdb.Transaction) -> _There:
+        return _There(self._store, state, txn, self._record)
 
     def _record(self, txn: lmdb.Transaction, seq: int) -> Record:
         record = self._store.log.get(txn, seq)
         if record is None:
             raise DamagedRecord(seq, "missing")
         return record
+
+
+class _There:
+    """What of some parts is shredded, and lies in the journal; at most `PARTS_AT_ONCE` of them."""
+
+    def __init__(
+        self, store: Store, state: State, txn: lmdb.Transaction, record: Callable[[lmdb.Transaction, int], Record]
+    ) -> None:
+        self._store, self._state, self._txn, self._record = store, state, txn, record
+        self._sizes: dict[tuple[int, int], int] = {}
+        self._counted: dict[int, int] = {}
+
+    def take(self, parts: Iterable[SealedPart]) -> bool:
+        """Whether there was room for all of them. Raises DamagedRow, DamagedRecord for one that is not taken then."""
+        for part in parts:
+            key = part.owner_seq, part.part
+            if not part.slot or key in self._sizes:
+                continue
+            sealed = self._store.log.sealed(self._txn, *key)
+            if sealed is None or self._store.vault.state(part.slot) is not SlotState.SHREDDED:
+                continue
+            if len(self._sizes) == PARTS_AT_ONCE:
+                return False
+            number = partitions.counted_with(self._state, self._record(self._txn, part.owner_seq).event)
+            self._sizes[key] = len(sealed)
+            if number is not None:
+                self._counted[number] = self._counted.get(number, 0) + len(sealed)
+        return True
+
+    def ciphertexts(self) -> Ciphertexts:
+        keys = sorted(self._sizes, key=lambda each: sealed_key(*each))
+        return Ciphertexts(tuple(keys), sum(self._sizes.values()), tuple(sorted(self._counted.items())))
 
 
 def _ref(state: State, tsid: int) -> Ref:

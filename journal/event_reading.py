@@ -247,6 +247,7 @@ FIELDS: dict[type, Fields] = {
         "entities": _numbers, "fingerprint_key": _hex, "fingerprints": _each(_hex), "file_system": _plain,
         "directive": _named(store=_hex, epoch=_plain, seq=_plain), "tenant_name": _plain,
         "first_at": _time_if_any, "first_actor": _named(uid=_plain, role=_code(codes.CallerRole), via=_code(codes.Via)),
+        "earlier": _each(_named(epoch=_plain, seq=_plain)),
     },
     events.Verified: {
         "memory": _ref, "old_confidence": _plain, "new_confidence": _plain, "old_strength": _plain,

@@ -1,20 +1,24 @@
 """Fingerprints of texts that a purge keeps from coming again, as they stand in its PURGE record and in its line.
 
 What a text is found by is a keyed hash of it, under the key of the vault and with the name of its tenant: one for all
-purges, so that a write looks once. In a record it stands sealed, under a key of that one record:
+purges, so that a write looks once. In a record it stands sealed, under a key that the records of one command share:
 
 | in the record | size | |
 |---|---|---|
 | fingerprint_key | 32 | random; the key is two keyed hashes of it, under the vault's key for hashes |
 | each of fingerprints | 12 + 32 | nonce, AES-256-GCM of the keyed hash (16), tag (16), over fingerprint_key |
 
-Invariant: without the vault nothing here tells anything, not even that two purges were of one text. Whoever has the
-vault too can test guesses, as the receipt says.
+The nonce is a keyed hash of fingerprint_key and of what is sealed, so that sealing draws nothing at random: it is done
+where a purge is decided. Two texts never share one, also not in two records under the same key.
+
+Invariant: without the vault's key for hashes nothing here tells anything, not even that two purges were of one text.
+Whoever has that key can test guesses, and it is not only in the vault: an export of the whole store at level `content`
+and what `records` tells of it at that level carry it. So whoever holds one of these beside a record or line with
+fingerprints can.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
 from cryptography.exceptions import InvalidTag
@@ -26,11 +30,11 @@ KEY_BYTES = 32
 
 
 def seal_fingerprints(hash_key: bytes, key: bytes, found_by: Iterable[bytes]) -> tuple[bytes, ...]:
-    """What is to stand in a record, in the same order. `key`: random, the record's own."""
+    """What is to stand in a record, in the same order. `key`: random, of this command."""
     cipher = _cipher(hash_key, key)
     sealed: list[bytes] = []
     for each in found_by:
-        nonce = os.urandom(NONCE_BYTES)
+        nonce = keyed_hash(hash_key, b"reingest nonce", key, each)[:NONCE_BYTES]
         sealed.append(nonce + cipher.encrypt(nonce, each, key))
     return tuple(sealed)
 

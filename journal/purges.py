@@ -3,8 +3,9 @@
 One line of JSON for each PURGE is its whole story: its address (store, epoch, seq, chain; `first` is the number of the
 first PURGE of the same command), the memories (`[kind, id]`), the parts (`[owner seq, part, slot, digest]`), the name
 of the tenant, reason and cascade (codes), when (UTC ms) and by whom (`[uid, role, via]`) it was done, the first time if
-it was done `again`; of one that keeps texts from coming again also what stands of these in the record. Before it stand
-the CRC-32C of the JSON, 8 hex digits, and a blank.
+it was done `again`, and under which addresses restores told of it before (`earlier`); of one that keeps texts from
+coming again also what stands of these in the record, and which memories said them. Before it stand the CRC-32C of the
+JSON, 8 hex digits, and a blank.
 Lines are only ever added. Invariant: every PURGE record has a line, at the latest when the store is
 next opened; a line that was cut short by a crash is passed over, and the next one starts on its own.
 """
@@ -41,8 +42,9 @@ class DirectedPart(msgspec.Struct, frozen=True, array_like=True):
 
 class Directive(msgspec.Struct, frozen=True, omit_defaults=True):
     """One PURGE. `store` and `chain` are hex digits, as are the key and the fingerprints of texts that it keeps from
-    coming again: only a purge that does has them. `again`: (store, epoch, seq) of the purge that this one did again
-    after a restore; its own address else."""
+    coming again: only a purge that does has them, and `fingerprinted`, the ids of the memories that said these texts.
+    `again`: (store, epoch, seq) of the purge that this one did again after a restore, and `earlier` (epoch, seq) of
+    those that had done it again before."""
 
     store: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
     epoch: Annotated[int, Meta(ge=0, le=MAX_EPOCH)]
@@ -59,6 +61,8 @@ class Directive(msgspec.Struct, frozen=True, omit_defaults=True):
     again: tuple[str, int, int] | None = None
     fingerprint_key: Hex | None = None
     fingerprints: tuple[Hex, ...] = ()
+    fingerprinted: tuple[int, ...] = ()
+    earlier: tuple[tuple[int, int], ...] = ()
 
 
 class Purges(NamedTuple):
@@ -92,6 +96,7 @@ def directive(store_id: bytes, epoch: int, record: Record, chain: bytes) -> Dire
         event.first_actor or (actor.uid, actor.role, actor.via), again,
         None if event.fingerprint_key is None else event.fingerprint_key.hex(),
         tuple(each.hex() for each in event.fingerprints),
+        tuple(target.id for target in event.targets if target.is_fingerprinted), event.earlier,
     )  # fmt: skip
 
 

@@ -54,6 +54,19 @@ class Commanded(NamedTuple):
                 each.update(dict.fromkeys(map(bytes.fromhex, line.fingerprints)))
         return {key: tuple(each) for key, each in found.items()}
 
+    @property
+    def fingerprinted(self) -> frozenset[int]:
+        """The memories that said a text that it keeps out, by their ids."""
+        return frozenset(tsid for line in self.lines for tsid in line.fingerprinted)
+
+    @property
+    def earlier(self) -> tuple[Origin, ...]:
+        """Under which other addresses restores told of it."""
+        found: dict[Origin, None] = {}
+        for line in self.lines:
+            found.update(dict.fromkeys((*line.earlier, (line.epoch, line.first))))
+        return tuple(address for address in found if address != self.origin)
+
 
 class Reapplied(NamedTuple):
     """What became of the purges that a list tells of: done again, recorded here before, nothing of it is in this
@@ -105,11 +118,12 @@ class Here:
         """`record`: how records are found that are not committed yet."""
         self._log, self._txn = log, txn
         self._record = record or (lambda seq: log.get(txn, seq))
+        self._asked: tuple[Commanded, dict[int, list[DirectedPart]]] | None = None
 
     def is_recorded(self, purge: Commanded) -> bool:
         """Whether all that a purge names went by records of this journal. Raises DamagedRecord."""
         own = Commanded(purge.origin, tuple(line for line in purge.lines if self._is_own(line)))
-        has_all = set(purge.memories) <= set(own.memories) and purge.fingerprints.keys() <= own.fingerprints.keys()
+        has_all = set(purge.memories) <= set(own.memories) and _all(purge.fingerprints) <= _all(own.fingerprints)
         return bool(own.lines) and has_all
 
     def _is_own(self, line: Directive) -> bool:
@@ -128,8 +142,17 @@ class Here:
             return False
         if (record.event.kind, record.event.id) != ref:
             return False
-        own = [part for part in purge.parts if part.owner_seq == genesis_seq]
+        own = self._parts_of(purge).get(genesis_seq)
         return not own or any(self.part(part) is not None for part in own)
+
+    def _parts_of(self, purge: Commanded) -> dict[int, list[DirectedPart]]:
+        """Its parts by the record that owns them: put together once for a purge, however many memories it names."""
+        if self._asked is None or self._asked[0] is not purge:
+            found: dict[int, list[DirectedPart]] = {}
+            for part in purge.parts:
+                found.setdefault(part.owner_seq, []).append(part)
+            self._asked = (purge, found)
+        return self._asked[1]
 
     def sessions(self, purge: Commanded) -> list[int]:
         """The sessions whose keys the purge destroyed, by their numbers. Raises DamagedRecord."""
@@ -143,18 +166,22 @@ class Here:
 
 
 class Recorded:
-    """What the records of a journal say is done: slots whose keys go, and what keeps texts out, by its keys."""
+    """What the records of a journal say is done: slots whose keys go, and what keeps texts out, as it is recorded."""
 
     def __init__(self, destroying: Iterable[object]) -> None:
         self.slots: set[int] = set()
-        self.fingerprint_keys: set[bytes] = set()
+        self.fingerprints: set[bytes] = set()
         for event in destroying:
             self.take(event)
 
     def take(self, event: object) -> None:
         self.slots.update(destroyed_slots([event]))
-        if isinstance(event, Purged) and event.fingerprint_key is not None:
-            self.fingerprint_keys.add(event.fingerprint_key)
+        if isinstance(event, Purged):
+            self.fingerprints.update(event.fingerprints)
+
+
+def _all(fingerprints: dict[bytes, tuple[bytes, ...]]) -> set[bytes]:
+    return {each for of_key in fingerprints.values() for each in of_key}
 
 
 def _is_meant(part: SealedPart, directed: DirectedPart) -> bool:

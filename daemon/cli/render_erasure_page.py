@@ -72,7 +72,7 @@ def _facts(receipt: dict[str, Any], address: str) -> list[tuple[str, Any]]:
     if receipt["fingerprint_retained"]:
         facts.append(("May not come again", "fingerprints of the texts are kept, so that they are refused"))
     if receipt["applied_again"]:
-        facts.append(("Done again", "after a backup was restored: counts and file system are those of then"))
+        facts.append(("Done again", "after a backup was restored: memories, counts and file system are those of then"))
     return facts
 
 

@@ -48,13 +48,15 @@ def _numbers(row: dict[str, Any]) -> list[str]:
 _LEFT = {
     "dry_run": "counted only", "nothing_dead": "nothing is dead", "accepts": "left: the day still accepts",
     "below_threshold": "left: below the threshold", "damaged": "ended early, see `status`",
-    "restless": "ended early: too many changes",
+    "restless": "ended early: too many changes", "rest_damaged": "nothing is dead",
 }  # fmt: skip
 
 
 def _what(row: dict[str, Any]) -> str:
     texts = row["ciphertexts_removed"]
     done = f"compacted in {lasted(row['duration_ms'])}" if row["compacted"] else _LEFT.get(row["reason"], "left")
+    if row["reason"] == "rest_damaged":
+        done += ", some ciphertexts left: see `status`"
     return f"{done}, {counted(texts, 'ciphertext')} removed" if texts else done
 
 

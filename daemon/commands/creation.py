@@ -31,6 +31,7 @@ class Decided(NamedTuple):
     notes: tuple[Note, ...]
     rows: tuple[events.RegionRow, ...] = ()
     self_scoped: bool = False
+    quoted_from: tuple[int, ...] = ()
 
 
 def creating_event(prepared: Prepared, decided: Decided, view: View) -> events.MemoryCreated:
@@ -64,6 +65,7 @@ def creating_event(prepared: Prepared, decided: Decided, view: View) -> events.M
         protected=_is_protected(prepared, decided.subtype),
         entities=decided.entities,
         facts=tuple([events.FactHead(view.new_tsid(), *fact) for fact in prepared.facts]),
+        quoted_from=decided.quoted_from,
         imported=prepared.imported,
         occurred_at=occurred[0] if occurred else None,
         occurred_offset=occurred[1] if occurred else None,

@@ -91,33 +91,35 @@ def check_kinds(building: Building, prepared: Prepared, sources: tuple[Ref, ...]
         )  # fmt: skip
 
 
-def check_stated(building: Building, prepared: Prepared, subtype: int, refs: tuple[Ref, ...]) -> None:
-    """A model says that the subject said so: the words must stand in one live user turn that is named. A turn (or
-    capture, without a session) of role user is itself the utterance; a document is not. Raises Refused.
+def check_stated(building: Building, prepared: Prepared, subtype: int, refs: tuple[Ref, ...]) -> tuple[int, ...]:
+    """A model says that the subject said so: the words must stand in one live user turn that is named; which it is. A
+    turn (or capture, without a session) of role user is itself the utterance; a document is not. Raises Refused.
     """
     if prepared.kind is Kind.RAW and prepared.role is Role.USER and subtype != DOCUMENT_SUBTYPE:
-        return
-    check_words(building, prepared.params.text, refs)
+        return ()
+    return check_words(building, prepared.params.text, refs)
 
 
-def check_words(building: Building, text: str, refs: tuple[Ref, ...]) -> None:
-    """The words of a text stand in one live user turn among `refs`. Raises Refused."""
+def check_words(building: Building, text: str, refs: tuple[Ref, ...]) -> tuple[int, ...]:
+    """The words of a text stand in one live user turn among `refs`: the first that has them. What has its words is a
+    copy of it, and goes with it, so this belongs into the event. Raises Refused."""
     words = " ".join(text.split())
-    if any(words in " ".join(spoken.split()) for spoken in _utterances(building, refs)):
-        return
+    for tsid, spoken in _utterances(building, refs):
+        if words in " ".join(spoken.split()):
+            return (tsid,)
     raise Refused(
         Reason.PROVENANCE, "a model can't say `stated` unless the words stand in a user turn that is named",
         parameter="origin", hint="inferred",
     )  # fmt: skip
 
 
-def _utterances(building: Building, refs: tuple[Ref, ...]) -> Iterator[str]:
-    """The texts of the live user turns among `refs`. One whose key is gone is as silent as a purged one."""
+def _utterances(building: Building, refs: tuple[Ref, ...]) -> Iterator[tuple[int, str]]:
+    """`(TSID, text)` of the live user turns among `refs`. One whose key is gone is as silent as a purged one."""
     view = building.view
     for _, tsid in refs:
         spoken = building.spoken.get(tsid)
         if spoken is not None:
-            yield spoken
+            yield tsid, spoken
             continue
         row = view.state.memory(tsid)
         if row is None or row.role != Role.USER or row.dead or not row.turn:
@@ -126,7 +128,7 @@ def _utterances(building: Building, refs: tuple[Ref, ...]) -> Iterator[str]:
         if record is None or not isinstance(record.event, events.MemoryCreated):
             continue
         try:
-            yield view.unseal(record.event.parts[0]).decode()
+            yield tsid, view.unseal(record.event.parts[0]).decode()
         except PartUnreadable as error:
             if error.state != "purged":
                 raise

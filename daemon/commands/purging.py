@@ -243,8 +243,8 @@ class Purging:
 
 
 def digested(params: Any) -> Any:
-    """What of a purge makes it another request. Not the selection, which may say what the memories said, nor what
-    is made from it: the open half of its token says which memories it found."""
+    """What of a purge or a cohort makes it another request. Not the selection, which may say what the memories said,
+    nor what is made from it: the open half of its token says which memories it found."""
     if params.sel is UNSET:
         return params
     token = UNSET if params.token is UNSET else base64.urlsafe_b64encode(open_half(params.token)).decode()

@@ -39,8 +39,9 @@ def decide(building: Building, prepared: Prepared, item_refs: Sequence[Ref | Non
     attached = attach(building, prepared)
     session, notes, defaults = attached
     subtype, turn = file_turn(building, prepared, session)
+    quoted: tuple[int, ...] = ()
     if prepared.origin is Origin.STATED and names_model(prepared.params, defaults):
-        check_stated(building, prepared, subtype, sources + evidence)
+        quoted = check_stated(building, prepared, subtype, sources + evidence)
     particulars = particulars_of(prepared, defaults)
     view = building.view
     producer = producer_of(building, prepared.params, defaults)
@@ -51,6 +52,7 @@ def decide(building: Building, prepared: Prepared, item_refs: Sequence[Ref | Non
     decided = Decided(
         tsid, view.numbers.slot, subtype, partition, session, turn, producer, sources, evidence, entities, notes,
         region_rows(building, prepared.kind, sources), is_self_scoped(prepared.kind, particulars.subject),
+        quoted,
     )  # fmt: skip
     seq = building.next_seq
     _draft(building, prepared, decided, particulars)

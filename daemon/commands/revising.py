@@ -183,9 +183,10 @@ def _successor(
     externals, external_ids, evidence = _evidence(building, target, prepared, told)
     defaults = building.defaults_of(session) if session else None
     by_a_model = names_model(prepared.params, defaults) or _a_model_told(building, target)
+    quoted: tuple[int, ...] = ()
     if prepared.origin is Origin.STATED and by_a_model:
         stands_on = tuple([source.ref for source in grounds(building, target)])
-        check_words(building, prepared.params.text, (target.ref, *stands_on, *evidence))
+        quoted = check_words(building, prepared.params.text, (target.ref, *stands_on, *evidence))
     producer = producer_of(building, prepared.params, defaults)
     entities = told.event.entities
     if prepared.entities is not None:
@@ -202,6 +203,7 @@ def _successor(
         confidence=KINDS[kind].confidence, protected=_protected(kind, subtype, target, given), entities=entities,
         predecessor=target.ref, disposition=int(EdgeType[prepared.params.disposition.upper()]), edge=view.new_tsid(),
         self_scoped=is_self_scoped(kind, particulars.subject), valid_from=_begins(told, view.now_ms),
+        quoted_from=quoted,
     )  # fmt: skip
     return event, particulars
 

@@ -94,7 +94,7 @@ def prepare(verb: str, params: Any, tenant: str, caller: Caller, hash_key: bytes
     if verb == "remember_many" and not params.atomic and params.idempotency_key is not UNSET:
         raise invalid("idempotency_key", "a batch has a key only when it is atomic; its items have their own")
     if params.idempotency_key is not UNSET:
-        asked = purging.digested(params) if verb == "purge" else params
+        asked = purging.digested(params) if verb in ("purge", "cohort") else params
         keyed = Keyed(key_hash(hash_key, tenant, params.idempotency_key), request_digest(hash_key, verb, asked))
     items: tuple[Prepared | Refused, ...] = ()
     if verb == "remember_many":
@@ -178,7 +178,7 @@ def decide(building: Building, write: PreparedWrite) -> dict[str, Any]:
         if write.to_purge is not None:
             building.add(purging.keyed_draft(keyed.key, keyed.digest, result))
             return result
-        about = (*building.kinds, *_about(building, write, result))
+        about = tuple(dict.fromkeys((*building.kinds, *_about(building, write, result))))
         building.add(keyed_draft(keyed.key, keyed.digest, result, about, building.session_numbers))
     return result
 
@@ -192,9 +192,12 @@ def _leaves_initializing(write: PreparedWrite) -> bool:
 
 
 def _about(building: Building, write: PreparedWrite, result: dict[str, Any]) -> tuple[int, ...]:
-    """The memories that a keyed answer speaks of."""
+    """The memories that a keyed answer speaks of, and what its request says may be known from: with the first of them
+    that is purged the digest of the request goes."""
     if write.verb == "hold":
-        return tuple([parse_memory("id", ref)[1] for ref in (*result["changed"], *result["noted"])])
+        return () if write.resolved is None else write.resolved.selected
+    if write.verb == "remember_many":
+        return tuple([parse_memory("id", each["id"])[1] for each in result["results"]])
     return _named(building, write)
 
 

@@ -8,7 +8,8 @@ The rows of the provenance region are compared with the edges, which are the tru
 all of them with `rebuild`, else the newest `PLAIN_REGION_ROWS` of each tenant. What a digest leaves out (where keys lie
 in the vault) is read for its checksums. A projection that is found wrong is noted as damaged, so that it is folded
 again beside the service. With `rebuild` every entry of the projections is asked whose it is too
-(`projections/tenancy.py`): none may join two tenants.
+(`projections/tenancy.py`): none may join two tenants. And no key is left of what is purged (`reads/audit_living.py`):
+of all that ever was with `rebuild`, else of what was purged last.
 
 Records, keys and digests are the store's. What a finding in the projections names (a memory, the key of an entry) is
 told to whom its tenant is open; others are told that there is something, and of which projection.
@@ -27,6 +28,7 @@ from typing import Any
 
 from daemon.asking import NOBODY, Asking
 from daemon.prepare import UNSET, invalid
+from daemon.reads.audit_living import living_findings
 from daemon.wire import results as r
 from daemon.wire.audit_results import AuditResult
 from daemon.wire.times import format_ms
@@ -53,6 +55,8 @@ FOLDED_AGAIN = frozenset({"projection_differs", "projection_damaged", "provenanc
 """The codes of what is wrong with projections only."""
 PLAIN_REGION_ROWS = 10_000
 """Half a second or so."""
+PLAIN_PURGED = 500
+"""Each costs up to a millisecond: its records are read."""
 
 
 Sees = Callable[[int], bool]
@@ -102,6 +106,7 @@ def _audit(store: Store, projections: ProjectionStore, params: Any, asking: Aski
     if not checked.findings:
         findings += region_findings(projections, asking, None if params.rebuild else PLAIN_REGION_ROWS, sees)
         findings += _slot_findings(projections, asking)
+        findings += _living_findings(store, projections, asking, None if params.rebuild else PLAIN_PURGED, sees)
     result = AuditResult(records=checked.records, head=head_result(store, head), digests=digests, findings=findings)
     if params.against is not UNSET:
         result.against = [_against(store, noted) for noted in params.against]
@@ -196,6 +201,15 @@ def _slot_findings(projections: ProjectionStore, asking: Asking) -> list[r.Findi
         except DamagedRow as error:
             return _damaged(projections, error)
     return []
+
+
+def _living_findings(
+    store: Store, projections: ProjectionStore, asking: Asking, newest: int | None, sees: Sees
+) -> list[r.FindingOut]:
+    try:
+        return living_findings(store, projections, asking, newest, sees)
+    except DamagedRow as error:
+        return _damaged(projections, error)
 
 
 def tenant_findings(

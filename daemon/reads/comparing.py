@@ -60,8 +60,8 @@ def _rate(some: int, of: int) -> float | None:
 
 
 def _decided(reading: Reading, tsids: Tsids) -> tuple[int, int]:
-    """`(rejected, decided)`: of the proposals that name one of these memories, each once. One that a purge rejected,
-    since nobody can decide any more, was decided by nobody."""
+    """`(rejected, decided)`: of the proposals that name one of these memories, each once. One that a purge ended, or
+    a restore that purged again, since nobody can decide any more, was rejected by nobody."""
     rejected: set[int] = set()
     applied: set[int] = set()
     for place, tsid in enumerate(tsids.tolist()):
@@ -79,7 +79,7 @@ def _was_said(reading: Reading, proposal: int) -> bool:
     if row is None:
         raise DamagedRow(tables.PROPOSALS)
     record = reading.noted_record(row.decided_seq)
-    return record is None or record.cause.verb != "purge"
+    return record is None or record.cause.verb == "decide"
 
 
 def _references(reading: Reading, tsids: Tsids, rows: npt.NDArray[np.void]) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """purges: the receipts of what was purged, newest first; or one of them with what it did to each memory.
 
 A receipt is read from the PURGE records themselves, so that it says what was said when it was done; of one that a
-restore did again, when and by whom it was done first. It is found under its own address, and under that of then. A
-cursor names the last receipt that was given, or how many results of one.
+restore did again, when and by whom it was done first. It is found under its own address, under that of then, and under
+those that restores in between gave it. A cursor names the last receipt that was given, or how many results of one.
 """
 
 from __future__ import annotations
@@ -68,16 +68,21 @@ def _in_full(reading: Reading, params: Any) -> PurgesResult:
 
 
 def _find(reading: Reading, epoch: int, seq: int) -> One:
-    """The purge of that address; after a restore also the record by which it was applied again. Raises Refused."""
+    """The purge of that address; after a restore also the one by which it was applied again. Raises Refused."""
     seqs = list(_seqs(reading))
     if seq in seqs and epoch == reading.store.epoch_of_purge(seq):
         return _one(reading, seq)
-    place = reading.store.store_id, epoch, seq
     for other in seqs if epoch < reading.store.epoch else ():
-        one = _one(reading, other)
-        if one.events[0].directive == place:
-            return one
+        reading.spend()
+        if _did_again(reading.record(other).event, reading.store.store_id, (epoch, seq)):
+            return _one(reading, other)
     raise Refused(Reason.NOT_FOUND, "no such receipt", parameter="receipt")
+
+
+def _did_again(event: object, store_id: bytes, address: tuple[int, int]) -> bool:
+    if not isinstance(event, Purged) or event.directive is None or event.directive[0] != store_id:
+        return False
+    return address in (event.directive[1:], *event.earlier)
 
 
 def _seqs(reading: Reading) -> Iterator[int]:
@@ -108,7 +113,7 @@ def _told(reading: Reading, one: One) -> Receipt:
     refs = [memory_ref(target.kind, target.id) for each in one.events for target in each.targets[:MEMORIES_TOLD]]
     numbers = [number for each in one.events for number in each.sessions]
     rows = [row for row in (reading.session(number) for number in numbers) if row is not None]
-    blocked = any(each.fingerprint_key is not None for each in one.events)
+    blocked = any(_keeps_out(each) for each in one.events)
     uid, role, via = event.first_actor or (first.actor.uid, first.actor.role, first.actor.via)
     return Receipt(
         receipt=Address(epoch=reading.store.epoch_of_purge(first.seq), seq=first.seq),
@@ -120,6 +125,10 @@ def _told(reading: Reading, one: One) -> Receipt:
         file_system=event.file_system, applied_again=event.directive is not None,
         disclosure=disclosure(event.file_system, blocked),
     )  # fmt: skip
+
+
+def _keeps_out(event: Purged) -> bool:
+    return event.fingerprint_key is not None or any(target.is_fingerprinted for target in event.targets)
 
 
 def _outcomes(one: One, tenant: str) -> Iterator[PurgeOutcome]:

@@ -124,10 +124,11 @@ class Purged(Event, frozen=True, tag=19):
 
     `parts` names what is destroyed (owner, part, slot, length, digest), wherever it lies. `sessions` are
     those whose key went too. `fingerprints` block a re-ingestion; `fingerprint_key` is what their key is made from
-    (`journal/fingerprints.py`), and neither tells anything without the vault.
+    (`journal/fingerprints.py`), and neither tells anything without the vault's key for hashes.
     `file_system` is what the disclosure names, `tenant_name` what the line in the purges file does. `directive` is the
     (store, epoch, seq) of a PURGE that was applied again after a restore; then `first_at` and `first_actor` (uid, role,
-    via) say when and by whom it was done first. Of a memory with more parts than a record names, the rest stand in
+    via) say when and by whom it was done first, and `earlier` under which (epoch, seq) restores before told of it. Of
+    a memory with more parts than a record names, the rest stand in
     records without targets that follow in the same command; so do those of a session that is purged without a memory.
     A record without targets may also only keep texts out.
     """
@@ -146,6 +147,7 @@ class Purged(Event, frozen=True, tag=19):
     tenant_name: str = ""
     first_at: int = 0
     first_actor: tuple[int, int, int] | None = None
+    earlier: tuple[tuple[int, int], ...] = ()
 
 
 class Verified(Event, frozen=True, tag=20):

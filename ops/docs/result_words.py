@@ -469,7 +469,8 @@ RESULT_WORDS = {
     "compacted": "false: it was only counted, or something ended it",
     "CompactionResult.reason": "why it was not compacted, else null: `dry_run`, `nothing_dead`, `accepts` (a day that "
     "still does, without `force`), `below_threshold`, `damaged` (what can't be read ended it), `restless` (it changed "
-    "too fast)",
+    "too fast). By force of all, with the first also `rest_damaged`: a record that destroys keys can't be read, so "
+    "what it lists may still lie there, as ciphertext",
     "VacuumResult.results": "what was done, by partition",
     "PartitionsResult.results": "by number",
     "PartitionListed.partition": "its name: `<day>` or `<day>.<n>`, `semantic`, `procedural`",

@@ -1,55 +1,54 @@
-"""Drill: a backup or a restore that is killed at the Nth system call of a kind.
+"""Drill: a backup or a restore that is killed, or finds the disk full, at the Nth system call of a kind.
 
-    python ops/drills/backup_kills.py [--step N] [--max N]
+    python ops/drills/backup_kills.py [--most N] [--purges N] [--only backup|restore|full]
 
-`strace` kills the process at call 1, 1 + step, … of a kind, until one is through. After a killed backup the directory
-must hold the earlier backup or the new one, whole: it is restored, and every text of that time must read, and none that
-was purged. After a killed restore an opening must refuse what is half there; then the restore is run again (it may only
-refuse because the store is there) and its texts are read. All counts but `runs` are to be 0. Needs strace.
+The store is one that a service wrote and purged in (`tests/journal/lived.py`), so that its journal folds; a restore is
+the command `noctuary restore` with its purge list, which does the purges again as the daemon purges. A run without
+faults notes which calls that write, sync or name something concern the directory that is filled; then `strace` kills
+the process at each of them, one run for each (`--most`: of a kind so many, spread evenly, with the first and the last).
+`full`: these calls of a restore say ENOSPC instead. After a killed backup the directory must hold the earlier backup or
+the new one, whole: it is restored. After a restore that ended there is no FORMAT, and nothing opens; then it is run
+again. Then, and where FORMAT is there, the store must be whole (`look`): what was purged is in no file and opens under
+no key, free pages too, what lives says what it said, and a fold of the journal is what was live. All counts but `runs`
+and `stores` are to be 0; first a restore without the list must be seen to reveal. Needs strace.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+import traceback
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from journal.creating import create_store
+from daemon import repurging
+from daemon.cli import entry
+from daemon.main import VERSION
 from journal.errors import CannotCreate, NoctuaryFault
-from journal.events import SealedPart
 from journal.manifest import MANIFEST, read_manifest
-from journal.purges import read_purges
-from journal.vault import SlotUnreadable
-from journal.verify import verify_in_child
+from journal.purges import Directive
+from journal.restoring import Wanted, restore
 from ops.drills.crash.recording import strace_problem
-from tests.journal.backing import backed_up, purge, restored_as_listed
-from tests.journal.test_store import opened, read, remember
-
-ROOT = Path(__file__).resolve().parents[2]
-CALLS = ("pwrite64", "write", "writev", "fsync", "fdatasync", "rename", "unlink", "unlinkat", "rmdir", "mkdir")
-BACKUP = """
-import sys
-from pathlib import Path
-from tests.journal.backing import backed_up
+from ops.drills.faults.tracing import WRITING
+from tests.journal.backing import backed_up, nothing
+from tests.journal.lived import Lived, lived, look
 from tests.journal.test_store import opened
-store = opened(Path(sys.argv[1]))
-print("begins", flush=True)
-backed_up(store, sys.argv[2])
-"""
-RESTORE = """
-import sys
-from pathlib import Path
-from journal.purges import read_purges
-from tests.journal.backing import restored_as_listed
-print("begins", flush=True)
-restored_as_listed(Path(sys.argv[1]), Path(sys.argv[2]), read_purges(Path(sys.argv[3])).directives)
-"""
+
+NAMING = ("rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat")
+CALLS = tuple(dict.fromkeys((*WRITING, *NAMING)))
+REMOVING = ("unlink", "unlinkat", "rmdir")
+FULL_EXITS = (73, 74)
+"""73: the state directory itself can't be made."""
 
 
 @dataclass
@@ -59,153 +58,212 @@ class Row:
     what: str
     calls: str
     runs: int = 0
-    unreadable: int = 0  # texts that should read
-    revealed: int = 0  # texts that were purged, and read
-    half_opened: int = 0  # a store that opened and was not whole
+    stores: int = 0  # runs after which the new store, or the new backup, was there
+    missed: int = 0  # the call didn't come
+    told_wrong: int = 0  # a full disk that ended it otherwise than as one
+    half_opened: int = 0  # what opened, and had no FORMAT
     not_again: int = 0  # what can't be run again
     findings: int = 0
+    unreadable: int = 0
+    revealed: int = 0
+    not_purged: int = 0
+    let_in: int = 0
+    unlike: int = 0
 
     @property
     def clean(self) -> bool:
-        return not (self.unreadable + self.revealed + self.half_opened + self.not_again + self.findings)
+        return not any(count for name, count in self.counts().items() if name not in ("runs", "stores"))
+
+    def take(self, counts: dict[str, int]) -> None:
+        for name, count in counts.items():
+            setattr(self, name, getattr(self, name) + count)
+
+    def counts(self) -> dict[str, int]:
+        return {name: count for name, count in asdict(self).items() if name not in ("what", "calls")}
 
 
-@dataclass
-class Scene:
-    """A store with a backup; purged since, and written to. `kept` is readable ever since the first backup."""
+class Struck:
+    """One program, `what`, on one store, run again and again."""
 
-    directory: Path
-    secret: SealedPart
-    kept: SealedPart
+    def __init__(self, what: str, story: Lived) -> None:
+        self._what, self._story = what, story
+        self._work, self._copy, self._root = (story.directory / name for name in ("work", "copy", "restored"))
+        self._said = story.directory / "said"
+        self._old = read_manifest(story.backup)
 
-    @property
-    def purges(self) -> Path:
-        return self.directory / "state" / "purges"
+    def places(self) -> dict[str, list[int]]:
+        """Call → which of its kind, from 1, concern the directory that is filled, in a run without faults."""
+        notes = self._story.directory / "notes"
+        ended = self._traced(["-y", "-e", f"trace={','.join(CALLS)}", "-o", str(notes)])
+        assert ended == 0, self._said.read_text()
+        target = str(self._work if self._what == "backup" else self._root)
+        found: dict[str, list[int]] = {}
+        happened = dict.fromkeys(CALLS, 0)
+        for line in notes.read_text("utf-8", "replace").splitlines():
+            call = line.partition("(")[0]
+            if call in happened:
+                happened[call] += 1
+                if target in line:
+                    found.setdefault(call, []).append(happened[call])
+        return found
 
+    def run(self, calls: str, number: int) -> Row:
+        """What is found after one run. Said if it isn't clean."""
+        row = Row(self._what, calls, runs=1)
+        strike = "error=ENOSPC" if self._what == "full" else "signal=KILL"
+        inject = f"inject={calls}:{strike}:when={number}"
+        ended = self._traced(["-e", f"trace={calls}", "-e", inject, "-o", os.devnull])
+        if self._what == "full":
+            row.told_wrong += ended not in (0, *FULL_EXITS)
+        else:
+            row.missed += ended != -signal.SIGKILL
+        judge = self._judge_backup if self._what == "backup" else self._judge_restore
+        judge(row, ended)
+        if not row.clean:
+            print(f"! {row}, call {number}: exit {ended}: {self._said.read_text()[-500:]}", file=sys.stderr, flush=True)
+        return row
 
-def prepare(directory: Path) -> Scene:
-    create_store(directory / "state")
-    store = opened(directory / "state")
-    secret, kept = remember(store, b"secret"), remember(store, b"kept")
-    backed_up(store, directory / "first")
-    purge(store, secret)
-    remember(store, b"later")
-    store.close(clean=True)
-    return Scene(directory, secret, kept)
+    def _traced(self, options: Sequence[str]) -> int:
+        """How the program ends under strace, which is there before it begins. A fork: so nothing is to be imported."""
+        self._prepare()
+        goes, let_go = os.pipe()
+        child = os.fork()
+        if not child:
+            self._begin(goes)
+        tracer = subprocess.Popen(["strace", *options, "-p", str(child)], stderr=subprocess.PIPE, text=True)
+        with tracer:
+            assert tracer.stderr is not None
+            assert "attached" in (told := tracer.stderr.readline()), told
+            os.write(let_go, b".")
+            _, status = os.waitpid(child, 0)
+        os.close(goes)
+        os.close(let_go)
+        return os.waitstatus_to_exitcode(status)
 
-
-def killed_at(program: str, calls: str, number: int, *arguments: str) -> bool | None:
-    """Run it; whether it was killed there, None when it ended before."""
-    inject = ["-e", f"trace={calls}", "-e", f"inject={calls}:signal=KILL:when={number}", "-o", "/dev/null"]
-    command = ["strace", "-qq", *inject, sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return None
-    if done.returncode not in (-9, 137):
-        raise RuntimeError(f"{calls} {number}: exit {done.returncode}: {done.stderr[-500:]}")
-    return "begins" in done.stdout
-
-
-def drill(what: str, calls: str, step: int, most: int) -> Row:
-    row = Row(what, calls)
-    with tempfile.TemporaryDirectory(prefix="noctuary-") as name:
-        scene = prepare(Path(name))
-        judge = judge_backup if what == "backup" else judge_restore
-        number = 1
-        while row.runs < most:
-            outcome = run(scene, what, calls, number)
-            if outcome is None:
-                return row
-            number += step
-            if not outcome:  # it had not begun yet
-                continue
-            row.runs += 1
-            judge(scene, row)
-    return row
-
-
-def run(scene: Scene, what: str, calls: str, number: int) -> bool | None:
-    for place in ("work", "restored", "copy"):
-        shutil.rmtree(scene.directory / place, ignore_errors=True)
-    if what == "restore":
-        first = str(scene.directory / "first")
-        return killed_at(RESTORE, calls, number, str(scene.directory / "restored"), first, str(scene.purges))
-    shutil.copytree(scene.directory / "state", scene.directory / "copy")
-    shutil.copytree(scene.directory / "first", scene.directory / "work")
-    return killed_at(BACKUP, calls, number, str(scene.directory / "copy"), str(scene.directory / "work"))
-
-
-def judge_backup(scene: Scene, row: Row) -> None:
-    """The earlier backup or the new one; and a next one is made, of nothing but what its manifest names."""
-    work, root = scene.directory / "work", scene.directory / "restored"
-    restored_as_listed(root, work, read_purges(scene.purges).directives)
-    look(root, scene, row)
-    store = opened(scene.directory / "copy")
-    try:
-        backed_up(store, work)
-        row.not_again += {path.name for path in work.iterdir()} != read_manifest(work).names() | {MANIFEST}
-    except NoctuaryFault:
-        row.not_again += 1
-    finally:
-        store.close(clean=True)
-
-
-def judge_restore(scene: Scene, row: Row) -> None:
-    root = scene.directory / "restored"
-    whole = (root / "FORMAT").exists()
-    if not whole and root.exists() and not (root / "FORMAT.new").exists():
+    def _begin(self, goes: int) -> NoReturn:
+        """In the child."""
+        ended = 70
         try:
-            opened(root).close(clean=False)
-            row.half_opened += 1
+            said = os.open(self._said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            for stream in (1, 2):
+                os.dup2(said, stream)
+            os.read(goes, 1)
+            ended = self._program()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(ended)
+
+    def _program(self) -> int:
+        if self._what == "backup":
+            backed_up(opened(self._copy), self._work)
+            return 0
+        state = ["--state", str(self._root), "--purges", str(self._story.purges)]
+        return entry.main(["restore", str(self._story.backup), *state])
+
+    def _prepare(self) -> None:
+        for place in (self._work, self._copy, self._root):
+            shutil.rmtree(place, ignore_errors=True)
+        if self._what == "backup":
+            shutil.copytree(self._story.root, self._copy)
+            shutil.copytree(self._story.backup, self._work)
+
+    def _judge_backup(self, row: Row, _ended: int) -> None:
+        """The earlier backup or the new one; and a next one is made, of nothing but what its manifest names."""
+        row.stores += read_manifest(self._work) != self._old
+        restored(self._root, self._work, self._story.directives)
+        row.take(look(self._root, self._story)._asdict())
+        store = opened(self._copy)
+        try:
+            backed_up(store, self._work)
+            row.not_again += {path.name for path in self._work.iterdir()} != read_manifest(self._work).names() | {
+                MANIFEST
+            }
         except NoctuaryFault:
-            pass
-    try:
-        restored_as_listed(root, scene.directory / "first", read_purges(scene.purges).directives)
-        row.not_again += whole
-    except CannotCreate:
-        row.not_again += not whole
-    look(root, scene, row)
+            row.not_again += 1
+        finally:
+            store.close(clean=True)
+
+    def _judge_restore(self, row: Row, ended: int) -> None:
+        root = self._root
+        whole = (root / "FORMAT").exists()
+        row.stores += whole
+        row.told_wrong += ended == 0 and not whole
+        if not whole and root.exists() and not (root / "FORMAT.new").exists():
+            try:
+                opened(root).close(clean=False)
+                row.half_opened += 1
+            except NoctuaryFault:
+                pass
+        try:
+            restored(root, self._story.backup, self._story.directives)
+            row.not_again += whole
+        except CannotCreate:
+            row.not_again += not whole
+        row.take(look(root, self._story)._asdict())
 
 
-def look(root: Path, scene: Scene, row: Row) -> None:
-    """A store is whole: sound, what was kept reads, what was purged doesn't."""
-    row.findings += len(verify_in_child(root).findings)
-    try:
-        store = opened(root)
-    except NoctuaryFault:
-        row.half_opened += 1
-        return
-    try:
-        row.findings += len(store.findings)
-        row.unreadable += _text(store, scene.kept) != b"kept"
-        row.revealed += _text(store, scene.secret) is not None
-    finally:
-        store.close(clean=True)
+def restored(root: Path, backup: Path, directives: Sequence[Directive]) -> None:
+    restore(root, Wanted(backup, None, directives, VERSION, now_ms(), repurging.again), nothing)
 
 
-def _text(store: object, part: SealedPart) -> bytes | None:
-    try:
-        return read(store, part)  # type: ignore[arg-type]
-    except SlotUnreadable:
-        return None
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def spread(places: list[int], most: int) -> list[int]:
+    """At most so many of them, evenly, with the first and the last."""
+    if len(places) <= most:
+        return places
+    apart = (len(places) - 1) / max(1, most - 1)
+    return [places[at] for at in sorted({round(number * apart) for number in range(most)})]
+
+
+def prove_it_can_fail(story: Lived) -> None:
+    """What a restore without the purge list yields is seen."""
+    root = story.directory / "without"
+    restored(root, story.backup, ())
+    found = look(root, story)
+    assert found.revealed and found.not_purged == len(story.gone) and found.let_in, found
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
-    parser.add_argument("--step", type=int, default=1, help="every Nth call")
-    parser.add_argument("--max", type=int, default=1000, help="runs of each kind at most")
+    parser = argparse.ArgumentParser(description="a backup or a restore that is struck at the Nth system call")
+    parser.add_argument("--most", type=int, default=sys.maxsize, help="how many calls of a kind at most, spread evenly")
+    parser.add_argument(
+        "--purges", type=int, default=70, help="so many commands purge one memory each, beside the rest"
+    )
+    parser.add_argument("--only", choices=("backup", "restore", "full"), help="this one only")
     given = parser.parse_args()
     problem = strace_problem()
     if problem:
         print(f"strace is needed: {problem}", file=sys.stderr)
         return 2
     clean = True
-    for what in ("backup", "restore"):
-        for calls in CALLS:
-            row = drill(what, calls, given.step, given.max)
-            print(asdict(row), flush=True)
-            clean = clean and row.clean
+    for what in ("backup", "restore", "full"):
+        if given.only not in (None, what):
+            continue
+        with tempfile.TemporaryDirectory(prefix="noctuary-") as name:
+            story = lived(Path(name), now_ms(), given.purges, said_since=what != "backup")
+            prove_it_can_fail(story)
+            clean = drill(Struck(what, story), what, given.most) and clean
     return 0 if clean else 1
+
+
+def drill(struck: Struck, what: str, most: int) -> bool:
+    """Print a row for each kind of call; whether all are clean."""
+    clean = True
+    for calls, places in struck.places().items():
+        if what == "full" and calls in REMOVING:  # they need no room
+            continue
+        row = Row(what, calls)
+        for number in spread(places, most):
+            row.take(struck.run(calls, number).counts())
+        print(f"of {len(places)}: {asdict(row)}", flush=True)
+        clean = clean and row.clean
+    return clean
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from daemon.cli import render
 from tests.daemon.cohorted import BAD, OF_BAD, Cohorted
 
 
@@ -18,6 +19,7 @@ def test_a_source_that_is_quarantined_is_told_so(held: Cohorted) -> None:
     cohort = held.act(OF_BAD)
     (source,) = held.explain(belief)["sources"]
     assert (source["ref"], source["state"], source["quarantined"]) == (note, "live", True)
+    assert f"{note} (live, quarantined)" in " ".join(render.render(held.explain(belief), "explain").split())
     held.lift(cohort)
     assert held.explain(belief)["sources"][0]["quarantined"] is False
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon import erasing, limits, purge_told
+from daemon import erasing, limits, purge_told, repurging
 from daemon.cascading import Going
 from daemon.commands.purging import nothing
 from daemon.erasing import plan
@@ -19,6 +19,7 @@ from daemon.wire.erasure_results import PurgeResult
 from journal.codes import Cascade
 from journal.event_reading import read_event
 from journal.events import Purged, PurgeTarget, SealedPart
+from journal.fingerprints import KEY_BYTES, seal_fingerprints
 from journal.record import Actor, Cause, Record, encode_body
 from journal.tsid import parse_memory_ref
 from projections.rows import MemoryRow
@@ -167,16 +168,26 @@ def test_one_memory_with_more_parts_than_a_record_names_goes_with_several(
 
 
 def test_the_longest_records_are_frames_that_fit_a_line(purging: Purging) -> None:
-    """By what a record weighs: one of each extreme, made as large as a plan lets it be."""
+    """By what a record weighs: one of each extreme, made as large as a plan, or a restore, lets it be."""
     tsid, digest = (1 << 63) - 1, bytes(16)
     part = SealedPart(1 << 50, 2, 1 << 50, 1 << 20, digest)
     refs = tuple((3, tsid - number) for number in range(1000))
     one = PurgeTarget(3, tsid, 1 << 40, 1 << 40, 1 << 40, 1 << 40, 1 << 40, quoting_purged=refs, derived_surviving=refs)
-    bare = PurgeTarget(3, tsid, 1 << 40, 1 << 40, 1 << 40, 1 << 40, 1 << 40)
+    bare = PurgeTarget(3, tsid, 1 << 40, 1 << 40, 1 << 40, 1 << 40, 1 << 40, is_fingerprinted=True)
+    (blocked,) = seal_fingerprints(bytes(32), bytes(KEY_BYTES), [digest])
+    of_key = {bytes(KEY_BYTES): tuple(blocked[:-2] + number.to_bytes(2) for number in range(20_000))}
+    kept_out = max(repurging._in_records(of_key, set()), key=lambda each: len(each.fingerprints))
+    assert (len(blocked), len(kept_out.fingerprints)) == (44, erasing.TARGETS_A_RECORD)
+    story: dict[str, Any] = {
+        "fingerprint_key": kept_out.key, "fingerprints": kept_out.fingerprints, "tenant_name": "t" * 64,
+        "directive": (digest, 1, 1 << 50), "first_at": 1 << 41, "first_actor": (0, 3, 5),
+        "earlier": tuple((epoch, 1 << 50) for epoch in range(100)), "sessions": (1 << 40,) * 1000,
+        "proposals": (1 << 50,) * 1000, "entities": (1 << 40,) * 1000,
+    }  # fmt: skip
     many = erasing.RECORD_BYTES // (erasing._TARGET_BYTES + 2000 * erasing._REF_BYTES) + 1
     extremes = [
-        Purged(targets=(one,) * many, parts=(part,) * erasing.PARTS_A_RECORD, fingerprints=(digest,) * many),
-        Purged(targets=(bare,) * 1000, parts=(part,) * (erasing.PARTS_A_RECORD), fingerprints=(digest,) * 1000),
+        Purged(targets=(one,) * many, parts=(part,) * erasing.PARTS_A_RECORD, **story),
+        Purged(targets=(bare,) * 1000, parts=(part,) * erasing.PARTS_A_RECORD, **story),
     ]
     for event in extremes:
         body = encode_body(Record(1 << 50, 1 << 41, 1, Actor(0, 3, 5), Cause(1, "purge", "c" * 64), event))

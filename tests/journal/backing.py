@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,10 @@ import msgspec
 
 from daemon import repurging
 from journal.backup import Place, Source, Step, back_up
-from journal.events import Purged, PurgeTarget, SealedPart
+from journal.events import SealedPart
 from journal.keycheck import check_keys
 from journal.manifest import PARTS, Manifest
 from journal.purges import Directive, read_purges
-from journal.reapplying import Again, Commanded, Here, Reapplied, Recorded, Unfinished
-from journal.record import Actor, Cause, Record, encode_body
 from journal.restoring import Outcome, Wanted, restore
 from journal.store import Store, purge_parts
 from journal.vault import SlotState
@@ -55,46 +53,9 @@ def restored(
     directives: Iterable[Directive] = (),
     step: Step = nothing,
     vault_from: Path | None = None,
-    again: Again = repurging.again,
 ) -> Outcome:
-    """By the daemon's way of purging, if nothing else is said."""
-    return restore(root, Wanted(backup, vault_from, tuple(directives), "test", NOW_MS, again), step)
-
-
-def restored_as_listed(
-    root: Path,
-    backup: Path,
-    directives: Iterable[Directive] = (),
-    step: Step = nothing,
-    vault_from: Path | None = None,
-) -> Outcome:
-    """For journals that no projection can be made of: the parts that the list names go, and nothing else is looked at,
-    but what is not here, or gone already."""
-    return restored(root, backup, directives, step, vault_from, _as_listed)
-
-
-def _as_listed(made: Unfinished, purges: Sequence[Commanded], step: Step) -> Reapplied:
-    counts = {"applied": 0, "already": 0, "not_found": 0}
-    for done, purge in enumerate(purges):
-        step("purges", done, len(purges))
-        with made.log.env.read() as txn:
-            there = [made.log.get(txn, seq) for seq in made.log.destroying_seqs()]
-            known = Recorded([record.event for record in there if record is not None])
-            here = Here(made.log, txn)
-            parts = [part for each in purge.parts if (part := here.part(each)) is not None]
-            is_known = here.is_recorded(purge)
-        parts = [part for part in parts if part.slot not in known.slots]
-        counts["already" if is_known else "applied" if parts else "not_found"] += 1
-        if is_known or not parts:
-            continue
-        seq = made.log.head().seq + 1
-        event = Purged(
-            targets=tuple(PurgeTarget(*ref) for ref in purge.memories), parts=tuple(parts),
-            directive=(made.log.store_id, *purge.origin), first_at=purge.lines[0].at,
-        )  # fmt: skip
-        record = Record(seq, made.now_ms, 1, Actor(0, 0, 0), Cause(seq, "restore"), event)
-        made.log.append([encode_body(record)], [], made.log.state, destroying_seqs=(seq,))
-    return Reapplied(counts["applied"], counts["already"], counts["not_found"])
+    """By the daemon's way of purging: with `directives` the journal must be one that can be folded."""
+    return restore(root, Wanted(backup, vault_from, tuple(directives), "test", NOW_MS, repurging.again), step)
 
 
 def purge(store: Store, part: SealedPart) -> int:

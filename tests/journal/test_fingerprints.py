@@ -23,7 +23,14 @@ def test_another_key_of_the_record_or_of_the_vault_opens_none() -> None:
 
 
 def test_two_purges_of_one_text_have_nothing_in_common_and_a_guess_finds_nothing() -> None:
-    first, second = seal_fingerprints(HASH_KEY, KEY, FOUND_BY), seal_fingerprints(HASH_KEY, KEY, FOUND_BY)
+    first, second = (seal_fingerprints(HASH_KEY, key, FOUND_BY) for key in (KEY, b"\1" * KEY_BYTES))
     assert not set(first) & set(second)
     guesses = [keyed_hash(KEY, person, text) for person in (b"reingest", b"text") for text in FOUND_BY]
     assert not any(each in sealed for sealed in first for each in (*FOUND_BY, *guesses))
+
+
+def test_sealing_asks_for_nothing_random_and_no_two_texts_share_a_nonce() -> None:
+    """Also not in two records of one command, which have the same key."""
+    first, second = seal_fingerprints(HASH_KEY, KEY, FOUND_BY), seal_fingerprints(HASH_KEY, KEY, FOUND_BY[::-1])
+    assert first == second[::-1]
+    assert len({each[:12] for each in first}) == len(FOUND_BY)

@@ -17,15 +17,15 @@ from journal.layout import StateDir, StoreLock
 from journal.manifest import MANIFEST
 from journal.purges import Directive, append_purges, read_purges
 from journal.store import purge_parts
+from tests.daemon.purged import Purging
 from tests.journal.backing import (
     assert_sound,
     backed_up,
     directives_of,
     files_in,
     plaintexts,
-    purge,
     raw_record,
-    restored_as_listed,
+    restored,
 )
 from tests.journal.test_store import body as body_of
 from tests.journal.test_store import made, opened, purged, remember
@@ -62,7 +62,7 @@ def test_a_backup_that_is_not_whole_is_refused(
 ) -> None:
     harm(name_of(backup, part))
     with pytest.raises(NoctuaryFault) as caught:
-        restored_as_listed(tmp_path / "r", backup)
+        restored(tmp_path / "r", backup)
     assert caught.value.exit_code == 65, caught.value
     with pytest.raises(NoctuaryFault):
         opened(tmp_path / "r")
@@ -71,7 +71,7 @@ def test_a_backup_that_is_not_whole_is_refused(
 @pytest.mark.parametrize("path", ["nowhere", "state", "state/journal", "state/FORMAT"])
 def test_what_is_not_a_backup_is_called_so(tmp_path: Path, backup: Path, path: str) -> None:
     with pytest.raises(DamagedStore, match="not a backup"):
-        restored_as_listed(tmp_path / "r", tmp_path / path)
+        restored(tmp_path / "r", tmp_path / path)
     assert not (tmp_path / "r").exists()
 
 
@@ -82,15 +82,15 @@ def test_parts_of_different_stores_are_refused(tmp_path: Path, backup: Path) -> 
     backed_up(other, tmp_path / "theirs")
     other.close(clean=True)
     with pytest.raises(ForeignStore, match="that of the vault"):
-        restored_as_listed(tmp_path / "r", backup, vault_from=tmp_path / "theirs")
+        restored(tmp_path / "r", backup, vault_from=tmp_path / "theirs")
     theirs, ours = (name_of(tmp_path / "theirs", "journal"), name_of(backup, "journal"))
     assert theirs.name == ours.name
     shutil.copy(tmp_path / "theirs" / MANIFEST, backup / MANIFEST)
     with pytest.raises(DamagedStore, match="digest"):
-        restored_as_listed(tmp_path / "r", backup)
+        restored(tmp_path / "r", backup)
     shutil.copy(theirs, ours)
     with pytest.raises(DamagedStore, match="digest"):
-        restored_as_listed(tmp_path / "r", backup)
+        restored(tmp_path / "r", backup)
 
 
 def test_an_older_vault_is_refused(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_an_older_vault_is_refused(tmp_path: Path) -> None:
     backed_up(store, tmp_path / "j", ["journal"])
     store.close(clean=True)
     with pytest.raises(DamagedStore, match="older vault"):
-        restored_as_listed(tmp_path / "r", tmp_path / "j", vault_from=tmp_path / "v")
+        restored(tmp_path / "r", tmp_path / "j", vault_from=tmp_path / "v")
 
 
 def test_only_an_empty_directory_is_filled(tmp_path: Path, backup: Path) -> None:
@@ -109,14 +109,14 @@ def test_only_an_empty_directory_is_filled(tmp_path: Path, backup: Path) -> None
     root.mkdir(mode=0o700)
     (root / "letter").write_bytes(b"mine")
     with pytest.raises(CannotCreate, match="letter"):
-        restored_as_listed(root, backup)
+        restored(root, backup)
     assert files_in(root) == {"letter": b"mine", "lock": b""}
     before = files_in(tmp_path / "state")
     with pytest.raises(CannotCreate, match="not empty"):
-        restored_as_listed(tmp_path / "state", backup)
+        restored(tmp_path / "state", backup)
     assert files_in(tmp_path / "state") == before
     with pytest.raises(CannotCreate):
-        restored_as_listed(backup, backup)
+        restored(backup, backup)
 
 
 def test_no_backup_takes_the_place_of_one_that_is_read(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_no_backup_takes_the_place_of_one_that_is_read(tmp_path: Path) -> None:
         tried.append(phase)
 
     before = files_in(tmp_path / "j"), files_in(tmp_path / "v")
-    restored_as_listed(tmp_path / "r", tmp_path / "j", step=step, vault_from=tmp_path / "v")
+    restored(tmp_path / "r", tmp_path / "j", step=step, vault_from=tmp_path / "v")
     assert {"journal", "vault", "check"} <= set(tried)
     assert (files_in(tmp_path / "j"), files_in(tmp_path / "v")) == before
     for name in ("j", "v"):
@@ -146,9 +146,9 @@ def test_two_restores_read_one_backup_at_a_time(tmp_path: Path, backup: Path) ->
 
     def step(*_told: object) -> None:
         if not beside.exists():
-            restored_as_listed(beside, backup)
+            restored(beside, backup)
 
-    restored_as_listed(tmp_path / "r", backup, step=step)
+    restored(tmp_path / "r", backup, step=step)
     assert_sound(beside)
 
 
@@ -157,9 +157,9 @@ def test_a_locked_directory_is_refused(tmp_path: Path, backup: Path) -> None:
     root.mkdir(mode=0o700)
     lock = StoreLock.take(root / "lock")
     with pytest.raises(StoreLocked):
-        restored_as_listed(root, backup)
+        restored(root, backup)
     lock.release()
-    restored_as_listed(root, backup)
+    restored(root, backup)
 
 
 def test_an_epoch_that_the_purge_list_there_speaks_of_is_not_used_again(tmp_path: Path, backup: Path) -> None:
@@ -170,7 +170,7 @@ def test_an_epoch_that_the_purge_list_there_speaks_of_is_not_used_again(tmp_path
     line = Directive(store.store_id.hex(), 7, 90, bytes(32).hex(), (), (), 90, "default", 0, 0, 0, (0, 0, 0))
     store.close(clean=True)
     append_purges(root / "purges", [line, msgspec.structs.replace(line, store=bytes(16).hex(), epoch=30)])
-    assert restored_as_listed(root, backup).head.epoch == 8
+    assert restored(root, backup).head.epoch == 8
     assert_sound(root)
 
 
@@ -183,7 +183,7 @@ def test_a_restored_store_continues_under_a_new_epoch(tmp_path: Path) -> None:
     backed_up(store, tmp_path / "b")
     forked_from, ahead = store.log.head(), store.vault.key(store.log.state.vault_next)
     store.close(clean=True)
-    outcome = restored_as_listed(tmp_path / "r", tmp_path / "b")
+    outcome = restored(tmp_path / "r", tmp_path / "b")
     assert outcome.forked_from == forked_from
     assert (outcome.head.epoch, outcome.head.seq) == (2, forked_from.seq + 1)
     assert read_head(tmp_path / "r" / "head") == outcome.head
@@ -199,14 +199,14 @@ def test_a_restored_store_continues_under_a_new_epoch(tmp_path: Path) -> None:
     remember(after, b"three")
     backed_up(after, tmp_path / "b2")
     after.close(clean=True)
-    assert restored_as_listed(tmp_path / "r2", tmp_path / "b2").head.epoch == 3
+    assert restored(tmp_path / "r2", tmp_path / "b2").head.epoch == 3
     assert plaintexts(tmp_path / "r2", parts) == [b"one", b"two"]
     assert_sound(tmp_path / "r2")
 
 
 def test_a_head_of_a_later_time_is_refused_with_both_named(tmp_path: Path, backup: Path) -> None:
     root = tmp_path / "r"
-    restored_as_listed(root, backup)
+    restored(root, backup)
     shutil.copytree(root, tmp_path / "early")
     store = opened(root)
     remember(store, b"more")
@@ -225,19 +225,20 @@ def test_a_head_of_a_later_time_is_refused_with_both_named(tmp_path: Path, backu
 
 def test_slots_that_a_later_time_shredded_are_keyed_anew(tmp_path: Path) -> None:
     """A newer vault has keys, and shredded slots, that the older journal never handed out."""
-    store = opened(made(tmp_path))
-    remember(store, b"one")
-    backed_up(store, tmp_path / "b")
-    purge(store, remember(store, b"two"))
-    directives = directives_of(store)
-    backed_up(store, tmp_path / "b", ["vault"])
-    store.close(clean=True)
-    outcome = restored_as_listed(tmp_path / "r", tmp_path / "b", directives)
+    live = Purging(tmp_path / "live")
+    live.capture("one")
+    backed_up(live.store, tmp_path / "b")
+    live.purge(live.capture("two"))
+    directives = directives_of(live.store)
+    backed_up(live.store, tmp_path / "b", ["vault"])
+    live.close(True)
+    outcome = restored(tmp_path / "r", tmp_path / "b", directives)
     assert (outcome.reapplied.not_found, outcome.unnamed) == (1, 0)
-    after = opened(tmp_path / "r")
-    parts = [remember(after, b"other %d" % number) for number in range(3)]
-    after.close(clean=True)
-    assert plaintexts(tmp_path / "r", parts) == [b"other 0", b"other 1", b"other 2"]
+    again = Purging(tmp_path / "r")
+    texts = [f"other {number}" for number in range(3)]
+    refs = [again.capture(text) for text in texts]
+    assert [again.memory(ref)["text"] for ref in refs] == texts
+    again.close(True)
     assert_sound(tmp_path / "r")
 
 
@@ -249,12 +250,12 @@ def test_a_journal_that_is_not_where_the_manifest_says_is_refused(tmp_path: Path
     moved = msgspec.structs.replace(manifest.journal, seq=manifest.journal.seq - 1)
     write_manifest(backup, msgspec.structs.replace(manifest, journal=moved))
     with pytest.raises(ForeignStore, match="the manifest says"):
-        restored_as_listed(tmp_path / "r", backup)
+        restored(tmp_path / "r", backup)
 
 
 def test_an_opened_restore_is_purged_by_the_rules_of_its_own(tmp_path: Path, backup: Path) -> None:
     """What the restored store purges later gets a line under its own epoch."""
-    restored_as_listed(tmp_path / "r", backup)
+    restored(tmp_path / "r", backup)
     store = opened(tmp_path / "r")
     part = remember(store, b"new secret")
     seq = store.log.head().seq + 1

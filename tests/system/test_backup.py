@@ -15,12 +15,14 @@ import pytest
 import noctuary
 from daemon.asking import Asking
 from daemon.refusal import Reason, Refused
+from daemon.repurging import PURGES_A_BATCH
 from daemon.wire.verbs import VERBS
 from journal.errors import NoctuaryFault
 from journal.manifest import MANIFEST, read_manifest
 from ops.drills import backup_under_load
 from ops.drills.full_disk import CannotMount, fill, small_disk
 from tests.journal.backing import restored
+from tests.journal.lived import Looked, lived, look
 from tests.model.opened import OPERATOR, OpenedService
 from tests.system.process import ENTRY, ROOT, DaemonEnded, DaemonProcess, everything
 from tests.system.test_rolled_back import purge_one, remember
@@ -236,12 +238,12 @@ def filled_service(root: Path) -> OpenedService:
     return service
 
 
-def filling(disk: Path, at: tuple[str, int]) -> Callable[[str, int, int], None]:
+def filling(disk: Path, at: tuple[str, int], leave_bytes: int = 0) -> Callable[[str, int, int], None]:
     """A step that fills the disk once, when that phase is that far."""
 
     def step(phase: str, done: int, _of: int) -> None:
         if (phase, done) == at and not (disk / "foreign").exists():
-            fill(disk / "foreign")
+            fill(disk / "foreign", leave_bytes)
 
     return step
 
@@ -286,3 +288,24 @@ def test_a_disk_that_fills_during_a_restore_leaves_no_store(tmp_path: Path, disk
     assert caught.value.exit_code == 74
     (disk / "foreign").unlink()
     restored(disk / "r", tmp_path / "b")
+
+
+def test_a_disk_that_fills_while_purges_are_done_again_leaves_no_store(tmp_path: Path, disk: Path) -> None:
+    story = lived(tmp_path, more=PURGES_A_BATCH)
+    told: list[tuple[str, int]] = []
+    restored(tmp_path / "whole", story.backup, story.directives, lambda phase, done, _: told.append((phase, done)))
+    walked = next(done for phase, done in reversed(told) if phase == "check")
+    fills = [(("check", walked), left << 10) for left in (0, 96, 192, 256)]  # before the fold: it has this much room
+    ended: list[str] = []
+    for at, left in (*fills, (("purges", 0), 0), (("purges", PURGES_A_BATCH), 0)):
+        assert at in told
+        with pytest.raises(NoctuaryFault) as caught:
+            restored(disk / "r", story.backup, story.directives, filling(disk, at, left))
+        assert caught.value.exit_code == 74, at
+        ended.append(str(caught.value))
+        (disk / "foreign").unlink()
+        assert not (disk / "r" / "FORMAT").exists()
+    assert any(each.startswith("folded: commit") for each in ended), ended
+    restored(disk / "r", story.backup, story.directives)
+    shutil.copytree(disk / "r", tmp_path / "r")  # where there is room to fold again
+    assert look(tmp_path / "r", story) == Looked()
