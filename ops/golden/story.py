@@ -16,9 +16,9 @@ import msgspec
 from daemon.commands.passes import PassParams
 from daemon.wire.verbs import VERBS
 from journal.codes import EdgeType
-from journal.events import AnyEvent, Purged, PurgeTarget, Related
+from journal.events import AnyEvent, Related
 from journal.record import Actor, Cause, Record, encode_body
-from journal.store import open_store, purge_parts
+from journal.store import open_store
 from journal.tsid import parse_memory_ref
 from tests.model.opened import OPERATOR, OpenedService
 
@@ -132,20 +132,19 @@ class Story:
         return found
 
     def _by_hand(self) -> None:
-        """What no verb writes yet: a relation, then a purge of the first capture of the second day."""
+        """What no verb writes: a relation of an id of its own. Then the first capture of the second day is purged."""
         store = open_store(self.root, version="golden", now_ms=self.now_ms)
         try:
             target, source = parse_memory_ref(self.ids[8]), parse_memory_ref(self.ids[9])
             related = Related(source=source, target=target, edge_type=int(EdgeType.CONTRADICTS), edge=77)
             store.log.append([self._body(store.log.head().seq + 1, related)], [], store.log.state)
-            made = next(
-                record.event for chunk in store.log.chunks() for record in chunk
-                if getattr(record.event, "id", 0) == target[1]
-            )  # fmt: skip
-            purged = Purged(targets=(PurgeTarget(*target),), parts=getattr(made, "parts", ()))
-            purge_parts(store, [self._body(store.log.head().seq + 1, purged)], [], store.log.state)
         finally:
             store.close(clean=True)
+        opened = OpenedService(self.root, lambda: self.now_ms)
+        try:
+            opened.write("purge", {"ids": [self.ids[8]]})
+        finally:
+            opened.close(True)
 
     def _body(self, seq: int, event: AnyEvent) -> bytes:
         return encode_body(Record(seq, self.now_ms, 1, Actor(1000, 0, 0), Cause(seq, "by_hand"), event))
