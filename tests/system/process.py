@@ -119,6 +119,10 @@ class DaemonProcess:
         self._process = None
         WATCH.logs.append(self.logged())
 
+    def is_running(self) -> bool:
+        """Whether it was started and nobody here ended it or waited for it."""
+        return self._process is not None
+
     def is_gone(self) -> bool:
         """Whether it is gone already; `wait` tells its exit code."""
         assert self._process is not None
