@@ -79,7 +79,7 @@ class TwinsThatPropose(Twins):
     def compare_memory(self, tenant_name: str, tenant: domain.Tenant, memory: domain.Memory) -> None:
         super().compare_memory(tenant_name, tenant, memory)
         (got,) = self.opened.read("get", {"tenant": tenant_name, "ids": [self.names[memory.name]]})["memories"]
-        facts = sorted(memory.facts.items(), key=lambda item: int(item[0][1:]))
+        facts = memory.facts.items()  # as they were accepted: a fact gets its id then, not when it is proposed
         wanted = [{"id": name, "value": value, "source_proposal": proposal} for name, (value, proposal) in facts]
         self.match(wanted, sorted(got["facts"], key=lambda fact: str(fact["id"])))
 
