@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Memory:
-    """`sources` are those it was made from, `quotes` those whose words it has, `before` what it revises."""
+    """`sources` are those it was made from, `quotes` those whose words it has, `before` what it revises, whose `topic`
+    it has."""
 
     name: str
     text: str
@@ -15,6 +16,7 @@ class Memory:
     sources: frozenset[str] = frozenset()
     quotes: frozenset[str] = frozenset()
     before: str | None = None
+    topic: str | None = None
     purged: bool = False
     held: bool = False
     forgotten: bool = False
@@ -68,8 +70,9 @@ class Store:
         return going
 
     def readable(self) -> set[str]:
-        """The texts that may be there: a text that a living memory shares stays."""
-        return {memory.text for memory in self.memories.values() if not memory.purged}
+        """The texts that may be there: a text that a living memory shares stays, as its own or as its topic."""
+        living = [memory for memory in self.memories.values() if not memory.purged]
+        return {memory.text for memory in living} | {memory.topic for memory in living if memory.topic is not None}
 
     def named_sessions(self) -> set[str]:
         """The sessions that keep their key."""

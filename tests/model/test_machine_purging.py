@@ -102,7 +102,7 @@ class PurgingMachine(RuleBasedStateMachine):
             return
         params = {"kind": "note", "origin": "inferred", "text": text, "derived_from": sorted(sources),
                   "entities": [ENTITY], "topic": text}  # fmt: skip
-        self.write(Memory("", text, sources=frozenset(sources)), "remember", params)
+        self.write(Memory("", text, sources=frozenset(sources), topic=text), "remember", params)
 
     @rule(text=TEXTS, pick=PICKS)
     def quote(self, text: str, pick: int) -> None:
@@ -123,7 +123,8 @@ class PurgingMachine(RuleBasedStateMachine):
         before = self.pick(pick, purged=False, forgotten=False)
         if before is None or any(memory.before == before for memory in self.model.memories.values()):
             return
-        self.write(Memory("", text, before=before), "revise", {"id": before, "text": text, "origin": "observed"})
+        after = Memory("", text, before=before, topic=self.model.memories[before].topic)
+        self.write(after, "revise", {"id": before, "text": text, "origin": "observed"})
 
     @rule(pick=PICKS, back=st.booleans())
     def forget(self, pick: int, back: bool) -> None:
